@@ -47,10 +47,10 @@ bool is_of_array(const AllocationRow& row, const AllocationRow* before) {
 }  // namespace
 
 void Acts::act() {
-  // What has been said of the world as it is need not be found out with every tick.
+  // Skip while the world is unchanged: all its orders are written.
   const bool to_say = std::exchange(said_, world_.version()) != world_.version();
-  // With hundreds of allocations their files take seconds: the rest is the next pass's. One is
-  // said in each pass, however slow the disk.
+  // Leave the rest to the next pass if time is up: files of hundreds of allocations take seconds.
+  // Each pass writes at least one, however slow the disk.
   const auto until = parts_.clock.steady() + longest_saying;
   const auto& all = world_.allocations();
   auto next = all.upper_bound(acted_on_);
@@ -78,7 +78,7 @@ void Acts::act() {
   }
 }
 
-/// Nothing that its orders depend on has changed since they were said.
+/// True if nothing that its orders depend on has changed since they were written.
 bool Acts::is_said(const AllocationRow& allocation) const {
   const Channel* channel = channels_.find(allocation.id);
   return channel != nullptr && channel->said == world_.version_of(allocation.id);
@@ -87,7 +87,7 @@ bool Acts::is_said(const AllocationRow& allocation) const {
 /// False where nothing else may be done about it in this tick.
 bool Acts::say_orders(const AllocationRow& allocation) {
   const std::uint64_t version = world_.version_of(allocation.id);
-  // Whether a daemon before this one may have submitted it is told by what is there now.
+  // An earlier daemon may have submitted the job; its files show that.
   const Result<Channel*> channel = channels_.of(allocation);
   const Result<void> prepared =
       channel ? prepare(allocation) : tl::unexpected<Fault>(channel.error());
@@ -111,7 +111,7 @@ void Acts::act_on(const AllocationRow& allocation) {
   submit(allocation, scheduler);
 }
 
-/// Its id is committed: it may start. Asked again where the first time was in vain.
+/// Lets a job start whose id is committed. Repeats the request if the first one failed.
 void Acts::release(const AllocationRow& allocation, Channel& channel, Scheduler& scheduler) {
   constexpr std::chrono::seconds again{60};
   const auto now = parts_.clock.steady();
@@ -174,7 +174,7 @@ Result<void> Acts::prepare(const AllocationRow& allocation) {
   return {};
 }
 
-/// None: neither the sweep nor the site asks for anything.
+/// Empty: neither the sweep nor the site asks for a check.
 std::optional<CheckOrder> Acts::check_order(const AllocationRow& allocation) {
   const SweepSpec& sweep = sweeps_.spec_of(allocation.sweep);
   const SiteSpec& site = sweeps_.site_of(allocation.sweep);
@@ -190,7 +190,7 @@ std::optional<CheckOrder> Acts::check_order(const AllocationRow& allocation) {
   order.usual_clock = usual_speeds(world_, &ControlRow::sm_clock_mhz);
   order.usual_busbw = usual_speeds(world_, &ControlRow::busbw_bytes_per_s);
   order.usual_free = usual_speeds(world_, &ControlRow::host_free);
-  // Of slots without GPUs the numbers of a cluster file are made up.
+  // Slots without GPUs have made-up figures in the cluster file.
   const ClusterSpec& cluster = sweep.cluster;
   if (cluster.gpu.empty()) return order;
   order.stated_gemm = cluster.peak(Dtype::bf16).value_or(0) * cluster.gemm_efficiency;

@@ -14,7 +14,7 @@ Result<Channel*> Channels::of(const AllocationRow& allocation) {
   if (found != channels_.end()) return &found->second;
   const AllocationPaths paths{allocation.dir};
   Channel channel(paths);
-  // What a daemon before us has said already.
+  // Lines of an earlier daemon count as said.
   LineReader said(paths.to_lead());
   SHARDSWEEP_ASSIGN(const auto lines, said.look());
   for (const std::string& text : lines) {

@@ -20,14 +20,14 @@
 
 namespace shardsweep {
 
-/// What has been said to a lead, read back from to_lead after a restart.
+/// The two files between daemon and lead; what was said is read back from to_lead after a restart.
 struct Channel {
   explicit Channel(const AllocationPaths& paths)
       : to_lead(paths.to_lead()), reader(paths.from_lead()) {}
   std::filesystem::path to_lead;
   LineReader reader;
   std::deque<std::string> unread;  ///< lines of from_lead that are not folded yet
-  bool is_readable = true;         ///< from_lead, at the last look
+  bool is_readable = true;         ///< the last look could read from_lead
   /// Ends of attempts whose records can't be read yet: they hold up no other line.
   std::vector<std::string> set_aside;
   std::int64_t n = 0;
@@ -37,18 +37,18 @@ struct Channel {
   bool drained = false;
   /// World::version_of() when all orders had been said; 0: not all of them.
   std::uint64_t said = 0;
-  bool submitted = false;  ///< by this process
+  bool submitted = false;  ///< submitted by this process
   std::optional<std::chrono::steady_clock::time_point> released_at;
   std::optional<std::chrono::steady_clock::time_point> job_ended_at;
 };
 
 class Channels {
  public:
-  /// Of this daemon: it stands in every line.
+  /// Sets the epoch of this daemon, which stands in every line.
   void set_epoch(std::int64_t epoch) { epoch_ = epoch; }
   /// Opened with the first call; a fault while its files can't be read.
   [[nodiscard]] Result<Channel*> of(const AllocationRow& allocation);
-  /// Of one that is open.
+  /// Channel of an allocation whose channel is open.
   [[nodiscard]] Channel& at(AllocationId id) { return channels_.at(id); }
   /// Null: not open.
   [[nodiscard]] const Channel* find(AllocationId id) const;

@@ -122,7 +122,7 @@ Result<void> Daemon::pass() {
       world_.changes().empty(), "nothing acts on what is not committed", world_.changes().size());
   jobs_.pack_closed();
   acts_.act();
-  // What acting has learnt (a submission's answer) is worth keeping before the next pause.
+  // Commit news from acting (a submission's answer) before the next pause.
   sites_.poll(take_);
   SHARDSWEEP_TRY(commit());
   notifying_.notify();
@@ -168,7 +168,7 @@ Result<bool> Daemon::nothing_left() {
 
 Result<bool> Daemon::look_for_work() {
   if (busy()) return false;
-  // What is held apart is work in the database's eyes. It waits for `resume`.
+  // Work of sweeps that are held apart waits for `resume`, though the database counts it.
   if (!sweeps_.apart().empty()) return true;
   SHARDSWEEP_ASSIGN(const bool left, parts_.store.work_left());
   if (!left) return true;
@@ -194,7 +194,7 @@ Result<void> Daemon::renew_lease() {
   return parts_.store.renew_lease(parts_.clock.now());
 }
 
-/// What is waited for is stored by the wall clock, and somebody may set that.
+/// Adjusts waiting times to the wall clock, which somebody may set.
 void Daemon::follow_clock() {
   const auto steady = std::chrono::duration_cast<std::chrono::microseconds>(
       parts_.clock.steady().time_since_epoch());
@@ -206,7 +206,7 @@ Result<void> Daemon::commit() {
   fail_point("daemon.commit");
   auto done = parts_.store.commit(world_.changes());
   if (!done && worth_retrying(done.error().kind)) {
-    // They stay in memory and are committed with the next tick's; nothing acts on them before.
+    // Changes stay in memory and are committed with the next tick's; nothing acts on them before.
     return tl::unexpected<Fault>(done.error().in("commit"));
   }
   SHARDSWEEP_TRY(done);

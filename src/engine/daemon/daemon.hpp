@@ -45,22 +45,23 @@ class Daemon {
   /// A part of what has been asked for is left for the next time.
   [[nodiscard]] bool serving() const { return desk_.serving() || desk_.has_unsent(); }
 
-  /// Something runs, waits to run, or has been asked for.
+  /// True if something runs, waits to run, or has been asked for.
   [[nodiscard]] bool busy() const;
-  /// Nothing is left to do. The database says so, not what this daemon has in memory: where
-  /// the two differ, the database is read again.
+  /// True if nothing is left to do. The database decides that, not this daemon's memory: if the two
+  /// differ, the database is read again.
   [[nodiscard]] Result<bool> nothing_left();
   [[nodiscard]] bool asked_to_stop() const { return desk_.asked_to_stop(); }
   /// An answer of a scheduler, or a notice, is on its way that a single pass should wait for.
   [[nodiscard]] bool settling() const { return sites_.settling() || notifying_.busy(); }
   /// Descriptors whose readiness makes a tick worthwhile.
   [[nodiscard]] std::vector<pollfd> descriptors() const;
-  /// Until the next tick is due.
+  /// Time until the next tick is due.
   [[nodiscard]] std::chrono::milliseconds pause() const;
 
  private:
   using Steady = std::chrono::steady_clock::time_point;
-  /// Where the daemon contradicts itself: a fault, and a report lies in the home.
+  /// Runs `work`. If the daemon contradicts itself there, returns a fault and leaves a report in
+  /// the home.
   template <class Work>
   [[nodiscard]] std::invoke_result_t<Work> guarded(Work work);
   [[nodiscard]] Result<void> pass();
@@ -90,7 +91,7 @@ class Daemon {
   Acts acts_;
   Outside outside_;
   RequestDesk desk_;
-  Sites::Take take_;  ///< of what schedulers say
+  Sites::Take take_;  ///< takes the answers of schedulers
   std::string boot_id_;
   std::uint64_t forgotten_ = 0;  ///< version of the world: what had ended in it was forgotten
   std::optional<Steady> last_renewal_;

@@ -24,15 +24,15 @@ class Deciding {
 
   /// The same world gives the same decision: nothing new, nothing to decide.
   void decide();
-  /// Of this sweep alone: points for somebody who measures them outside.
+  /// Decides for this sweep alone: points for somebody who measures them outside.
   void hand_out(SweepId sweep, const HandOut& wanted);
   /// Rows were read anew.
   void look_at_all() { final_rounds_.look_at_all(); }
-  /// Nothing is new since then.
+  /// True if nothing changed since the last decision.
   [[nodiscard]] bool all_decided() const { return decided_ == over_now(); }
 
  private:
-  /// What was decided over, by versions; 0: not all of it.
+  /// Versions that the last decision covered; 0: it stopped half-way.
   struct Over {
     std::uint64_t world = 0;
     std::uint64_t sites = 0;

@@ -25,9 +25,9 @@ namespace shardsweep {
 namespace {
 
 constexpr std::int64_t inbox_rows_per_tick = 5'000;  // some 50 ms
-constexpr std::int64_t deleted_rows_per_tick = 500;  // each may be a folder
+constexpr std::int64_t deleted_rows_per_tick = 500;  // each row may be a folder
 
-/// What a deletion could not remove, in a line; empty if it removed all.
+/// Line on files that a deletion could not remove; empty if it removed all.
 std::string kept_text(const std::vector<std::string>& kept) {
   if (kept.empty()) return "";
   return fmt::format("\n{} of their files and folders {} still there, for example: {}", kept.size(),
@@ -45,7 +45,7 @@ Result<void> RequestDesk::serve() {
   }
   serving_ = !pending->empty();
   storing_.reset();
-  // One that ended in a fault has nothing more to delete.
+  // Requests that ended in a fault have nothing more to delete.
   std::erase_if(deleting_, [&](const auto& begun) {
     return std::none_of(pending->begin(), pending->end(),
         [&](const auto& waiting) { return waiting.id == begun.first; });
@@ -136,7 +136,7 @@ Result<bool> RequestDesk::serve_one(const PendingRequest& waiting) {
   sweeps_.forget_searches();
   if (std::exchange(reload_, false)) SHARDSWEEP_TRY(books_.reload());
   if (const auto told = answer_request(parts_.home, unsent_.at(waiting.id)); !told) {
-    // It is done, and its answer is tried again: no other request waits for that.
+    // The request is served; only writing its answer is retried.
     log_warning(told.error().what);
     return true;
   }
@@ -202,7 +202,7 @@ Result<std::optional<Answer>> RequestDesk::serve_submit(const Request& request) 
     in_pieces_ = true;
     return std::nullopt;
   }
-  // To read 10^5 trials takes a pass of its own; the same report comes again.
+  // Reading 10^5 trials takes a pass of its own; the same report is made again then.
   if (std::exchange(in_pieces_, false)) {
     storing_ = progress.report.name;
     return std::nullopt;
@@ -217,8 +217,8 @@ Result<std::optional<Answer>> RequestDesk::serve_submit(const Request& request) 
   return answer;
 }
 
-/// What the tables of fleet/verbs say of a request, over the database as it is now. Leads may
-/// have measured for hours while no daemon was there: what has ended is not cancelled.
+/// Applies the tables of fleet/verbs to the database as it is now. Leads may have measured for
+/// hours without a daemon, so their news is folded in first: an ended trial is not cancelled.
 Result<Steps> RequestDesk::steps_for(const Request& request) {
   SHARDSWEEP_TRY(check_scope(request));
   books_.listen();
@@ -249,7 +249,7 @@ Result<Answer> RequestDesk::serve_verb(const Request& request) {
 }
 
 void RequestDesk::apply(const TrialStep& step, const Request& request) {
-  // Of what has ended only the database knows.
+  // Ended trials may be in the database alone.
   const TrialRow* known = world_.trial(step.trial.id);
   const TrialRow& trial = known == nullptr ? world_.adopt(step.trial) : *known;
   // Where the sweep as a whole is meant, its own event says it.
@@ -280,7 +280,7 @@ void RequestDesk::apply(const SweepStep& step, const Request& request) {
   const SweepRow* known = world_.sweep(step.id);
   if (known == nullptr) return;
   auto sweep = world_.edit(*known);
-  // Of a sweep that was cancelled only what is alive is in memory.
+  // Only living trials of a cancelled sweep are in memory.
   if (sweep->state == SweepState::cancelled) reload_ = true;
   if (step.effect == SweepEffect::activate) sweep->state = SweepState::active;
   if (step.effect == SweepEffect::pause) sweep->state = SweepState::paused;
@@ -300,8 +300,8 @@ void RequestDesk::drain_all(SweepId sweep) {
   }
 }
 
-/// In pieces: a sweep of a million trials must not stop the tick. Files go before their rows,
-/// so that after a crash the rest is found again.
+/// Deletes in pieces: a sweep of a million trials must not stop the tick. Files go before their
+/// rows, so that a crash leaves the rows to find the rest.
 Result<std::optional<Answer>> RequestDesk::serve_delete(const Request& request) {
   auto begun = deleting_.find(request.id);
   if (begun == deleting_.end()) {

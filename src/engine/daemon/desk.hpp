@@ -18,8 +18,8 @@ namespace shardsweep {
 
 class RequestDesk {
  public:
-  /// What it needs of the daemon: to fold in what leads have said, to commit the world's
-  /// changes, and to read the database anew.
+  /// Services of the daemon: fold in news of leads, commit the world's changes, read the database
+  /// anew.
   struct Books {
     std::function<void()> listen;
     std::function<Result<void>()> commit;
@@ -33,7 +33,8 @@ class RequestDesk {
         books_(std::move(books)),
         watch_(parts.home) {}
 
-  /// What waits. One that takes several ticks holds up those alone that need it to be done.
+  /// Serves waiting requests. A request that takes several ticks delays only those that depend on
+  /// it.
   [[nodiscard]] Result<void> serve();
   /// A request waits, or is only half served.
   [[nodiscard]] bool serving() const { return serving_; }
@@ -69,7 +70,7 @@ class RequestDesk {
   [[nodiscard]] Result<Answer> serve_clear_node(const Request& request);
   [[nodiscard]] Result<Answer> serve_learn(const Request& request);
   [[nodiscard]] Result<Answer> serve_forget(const Request& request);
-  /// Whether a sweep that is submitted now learns from it.
+  /// True if a sweep that is submitted now learns from it.
   [[nodiscard]] Result<bool> knows(const std::string& knowledge);
 
   const DaemonParts& parts_;
@@ -82,9 +83,10 @@ class RequestDesk {
   bool asked_to_stop_ = false;
   bool reload_ = false;  ///< more rows are of the world than before, once they are committed
   std::optional<std::string> storing_;        ///< the sweep whose submission is half stored
-  bool in_pieces_ = false;                    ///< what was stored last was not all of it
-  std::map<std::string, Answer> unsent_;      ///< of requests that are done, by id
-  std::map<std::string, Deletion> deleting_;  ///< by request
+  bool in_pieces_ = false;                    ///< the last piece was not the end of its sweep
+  std::map<std::string, Answer> unsent_;      ///< answers of served requests that are still
+                                              ///< unwritten, by id
+  std::map<std::string, Deletion> deleting_;  ///< deletions by request
 };
 
 }  // namespace shardsweep

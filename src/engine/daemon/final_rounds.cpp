@@ -24,7 +24,7 @@ void FinalRounds::plan() {
     const auto done =
         none ? Result<void>() : in_work_of(sweep->id, [&] { return plan(*sweep, one->second); });
     if (!done) log_error(done.error().what);
-    // What the database could not answer now is asked again.
+    // Cells whose query failed stay due.
     const bool again = !done && worth_retrying(done.error().kind);
     one = again ? std::next(one) : due_.erase(one);
   }
@@ -50,7 +50,7 @@ bool FinalRounds::runs_more(const SweepSpec& spec) {
   return spec.measure.finalists > 0 || spec.side_runs.any();
 }
 
-/// What is confirmed on other nodes must not get those that have run it already.
+/// Keeps runs that confirm a result away from nodes that have measured it already.
 Result<void> FinalRounds::keep_apart(
     const std::vector<FinalsRow>& rows, std::vector<NewFinal>& due) const {
   const std::int32_t set = due.front().set;
@@ -65,7 +65,7 @@ Result<void> FinalRounds::keep_apart(
 }
 
 Result<void> FinalRounds::plan(const SweepRow& sweep, std::int32_t nodes) {
-  // What is measured outside shares no allocation: its runs are no pairs.
+  // Trials measured outside share no allocation, so their runs are no pairs.
   if (sweep.state == SweepState::cancelled || sweep.backend == Backend::outside) return {};
   SHARDSWEEP_ASSIGN(const SweepContext* context, sweeps_.context_of(sweep));
   const SweepSpec& spec = context->spec;

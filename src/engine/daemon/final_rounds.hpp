@@ -32,7 +32,8 @@ class FinalRounds {
   const DaemonParts& parts_;
   World& world_;
   Sweeps& sweeps_;
-  std::set<std::pair<SweepId, std::int32_t>> due_;  ///< to be looked at: by node count
+  std::set<std::pair<SweepId, std::int32_t>> due_;  ///< node counts of sweeps that are to be looked
+                                                    ///< at
   bool all_ = true;
 };
 

@@ -69,7 +69,8 @@ void Health::look_at_home(bool failed) {
   storage_doubted_ = false;
   auto fault = doubtful ? try_storage(folder) : look_at_storage(folder);
   if (!fault) fault = look_at_storage(parts_.home.database.parent_path());
-  // What works goes on making folders: the lock's file alone shows that they are new ones.
+  // Working storage would make new folders without an error: only the lock's file shows that they
+  // are new.
   if (!fault) fault = look_at_lock();
   troubles_.set_storage(folder.string(), fault, parts_.clock.now());
   if (fault && fault->problem == StorageProblem::gone) {

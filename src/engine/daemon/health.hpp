@@ -50,14 +50,14 @@ class Health {
   const DaemonParts& parts_;
   World& world_;
   Troubles troubles_;
-  std::vector<Trouble> told_;  ///< of them, in the file
+  std::vector<Trouble> told_;  ///< troubles in the file
   std::optional<TroubleFile> file_;
   Steady written_at_;
   std::optional<Steady> storage_looked_at_;
   std::optional<Steady> storage_failed_at_;
   std::optional<Steady> folder_gone_since_;
   bool storage_doubted_ = false;
-  dev_t device_ = 0;  ///< of the lock, when it was first seen; 0: not yet
+  dev_t device_ = 0;  ///< device of the lock when it was first seen; 0: not yet
 };
 
 }  // namespace shardsweep

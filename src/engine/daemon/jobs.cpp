@@ -22,8 +22,8 @@
 namespace shardsweep {
 namespace {
 
-/// For the nodes: what still carries this number was left. Written again where a crash comes
-/// before the commit.
+/// Lists the job as ended, so that nodes end processes with its number. A crash before the commit
+/// makes it write the line twice.
 Result<void> list_ended(const Home& home, const AllocationRow& allocation) {
   if (allocation.backend == Backend::local || allocation.job_id.empty()) return {};
   SHARDSWEEP_ASSIGN(LineWriter list, LineWriter::open(home.dir() / ended_jobs_file));
@@ -49,7 +49,7 @@ Sites::Handles Jobs::to_look_for() {
   Sites::Handles handles;
   for (const auto& [id, allocation] : world_.allocations()) {
     if (allocation.state == State::ended || is_outside(allocation)) continue;
-    // One that this process is about to submit is not missing.
+    // An allocation that this process is about to submit is not missing.
     const auto channel = channels_.of(allocation);
     const bool to_be_submitted =
         allocation.submission == Submission::committed && (!channel || !(*channel)->submitted);
@@ -61,7 +61,7 @@ Sites::Handles Jobs::to_look_for() {
   return handles;
 }
 
-/// Whose allocation it is about; 0: nobody's.
+/// Sweep of the event's allocation; 0: none.
 SweepId Jobs::sweep_in(const SchedulerEvent& event) const {
   return std::visit(
       [this](const auto& one) -> SweepId {
@@ -107,10 +107,11 @@ void Jobs::end_deferrals() {
   }
 }
 
-/// What nobody wants any more is not submitted: never asked for, or told to come back later.
+/// Ends allocations that are no longer wanted and were never submitted, or are to be submitted
+/// again later.
 void Jobs::dismiss_unsubmitted() {
   for (const auto& [id, allocation] : world_.allocations()) {
-    // What is held apart must not keep others from this machine.
+    // A sweep that is held apart must not keep others from this machine.
     const bool nobodys = allocation.draining || sweeps_.is_apart(allocation.sweep);
     const bool unwanted = allocation.state != State::ended && nobodys &&
         allocation.job_state != JobState::ended && allocation.submission == Submission::committed;
@@ -139,8 +140,8 @@ void Jobs::close_gone() {
   }
 }
 
-/// Its job has ended, and its lead has not said its last word. Another host's lines may show
-/// late: a job that was over within a minute would look as if it had never started.
+/// True while the last lines of a lead may still come after its job has ended. Another host's lines
+/// may show late: a job that was over within a minute would look as if it had never started.
 bool Jobs::last_words_may_come(const AllocationRow& allocation) {
   if (!home_is_shared_ || allocation.said_bye) return false;
   if (allocation.claimed_at == 0 && allocation.job_id.empty()) return false;  // no job was seen
@@ -152,8 +153,8 @@ bool Jobs::last_words_may_come(const AllocationRow& allocation) {
       std::chrono::duration<double>(sweeps_.policy_of(allocation.sweep).file_delay_s);
 }
 
-/// What its lead has said, or whether there was one, can't be read: nothing may be concluded,
-/// for as long as of records.
+/// True while an allocation's files can't be read. Nothing is concluded meanwhile, for as long as
+/// for records.
 bool Jobs::waits_for_its_files(const AllocationRow& allocation) {
   const auto channel = channels_.of(allocation);
   const auto claim = look_for(AllocationPaths{allocation.dir}.claim());
@@ -175,7 +176,7 @@ bool Jobs::submitted_again(const AllocationRow& allocation) {
   if (!never_seen(allocation) || allocation.draining) return false;
   const auto channel = channels_.of(allocation);
   if (!channel || allocation.resubmissions >= most_resubmissions) return false;
-  // Its lead has been there, whatever has become of its job.
+  // A claim proves that a lead ran, whatever became of its job.
   if (look_for(AllocationPaths{allocation.dir}.claim()).value_or(true)) return false;
   submit_again({world_, parts_.clock.now()}, allocation);
   (*channel)->submitted = false;
@@ -202,7 +203,7 @@ void Jobs::close(AllocationId id) {
   const Policy& policy = sweeps_.policy_of(allocation.sweep);
   // A probe that does not start says something about its node alone.
   std::optional<std::string> paused;
-  // What can't be stored says nothing about the site.
+  // A storage fault says nothing about the site.
   if (allocation.probe_of.empty() && !health_.storage_fails())
     paused = count_start({world_, parts_.clock.now()}, policy, allocation, why,
         AllocationPaths{allocation.dir}.log().string());

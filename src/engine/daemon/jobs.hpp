@@ -15,7 +15,7 @@
 
 namespace shardsweep {
 
-/// What a scheduler has to know of an allocation.
+/// Description of an allocation for its scheduler.
 [[nodiscard]] AllocationHandle handle_of(const AllocationRow& row, Timestamp now);
 
 class Jobs {
@@ -33,15 +33,15 @@ class Jobs {
         notifying_(notifying),
         home_is_shared_(!is_local_file_system(parts.home.database)) {}
 
-  /// What is to be looked for, by scheduler.
+  /// Allocations to look for, by scheduler.
   [[nodiscard]] Sites::Handles to_look_for();
   void take(const SchedulerEvent& event);
   void end_deferrals();
   void dismiss_unsubmitted();
   /// Ends the allocations whose jobs are over and whose files have been read.
   void close_gone();
-  /// Of a copy: allocations in the original's home have ended as far as this database knows.
-  /// Nothing of theirs is read, and none of their jobs is told.
+  /// Lets go of a copy's allocations: those in the original's home count as ended. Their files are
+  /// not read, and their jobs are not touched.
   void forget_others();
   /// The folders of allocations that have not ended.
   [[nodiscard]] std::vector<std::filesystem::path> live_folders() const;
@@ -69,7 +69,7 @@ class Jobs {
   Leads& leads_;
   Sites& sites_;
   Notifying& notifying_;
-  bool home_is_shared_;  ///< with other hosts, over a network
+  bool home_is_shared_;  ///< other hosts share the home over a network
   std::vector<ToPack> to_pack_;
   /// Allocations that are over, and whose files can't be read since then.
   std::map<AllocationId, std::chrono::steady_clock::time_point> unreadable_;

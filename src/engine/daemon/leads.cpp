@@ -112,11 +112,11 @@ void Leads::judge_programs(const AllocationRow& allocation, const Ended& ended) 
   if (!why.empty()) log_error(fmt::format("{} {}", sweep->name, why));
 }
 
-/// What was written to start an attempt that never did.
+/// Removes files that were written for an attempt that never started.
 void Leads::remove_unused(AttemptId id) {
   const auto attempt = world_.attempts().find(id);
   if (attempt == world_.attempts().end()) return;
-  // What stays is no harm: `gc` and `delete` find it.
+  // Remains do no harm: `gc` and `delete` find them.
   (void)remove_tree(attempt->second.dir);
 }
 

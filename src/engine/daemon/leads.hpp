@@ -25,19 +25,19 @@ class Leads {
         records_(records),
         recent_(recent) {}
 
-  /// What its lead has written since the last time.
+  /// Reads new lines of a lead.
   void read(const AllocationRow& allocation);
-  /// Of a sweep that is held apart: it ends what it runs, and leaves.
+  /// Tells the lead of a sweep that is held apart to end its attempts and leave.
   void send_away(const AllocationRow& allocation);
   /// A lead that wakes up late shall find nothing to do.
   void dismiss(const AllocationRow& allocation, const std::vector<Orphan>& orphans);
 
  private:
-  /// What has become of a line.
+  /// Fate of a line.
   enum class Line : std::uint8_t {
     folded,
     waits,     ///< and with it those behind it
-    set_aside  ///< for the records of its attempt; those behind it go on
+    set_aside  ///< waits for the records of its attempt; later lines go on
   };
   [[nodiscard]] Line read_line(const AllocationRow& allocation, const std::string& text);
   void read_set_aside(const AllocationRow& allocation, Channel& channel);

@@ -121,7 +121,7 @@ Result<DaemonLock> await_database(
   }
 }
 
-/// What may pass by itself is waited for; anything else ends the daemon.
+/// True for faults that may pass by themselves; any other fault ends the daemon.
 bool goes_on(const Result<void>& tick) {
   if (tick) return true;
   log_error(tick.error().what);
@@ -133,7 +133,7 @@ bool wait_for_tick(const StopSignals& signals, const Daemon& daemon) {
   return signals.wait(daemon.descriptors(), daemon.pause());
 }
 
-/// What can't be answered now is left to a daemon.
+/// Serves requests for at most a minute; a daemon answers the rest.
 Result<void> serve_requests(Daemon& daemon, const DaemonParts& parts) {
   constexpr std::chrono::seconds most{60};
   const auto until = parts.clock.steady() + most;

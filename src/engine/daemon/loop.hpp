@@ -16,9 +16,9 @@ struct LifeOptions {
   bool serve_only = false;
   /// Lets go of jobs that are another database's, and ends.
   bool forget_others = false;
-  double first_work_s = 0;         ///< one that has had nothing to do yet waits so long for it
+  double first_work_s = 0;         ///< how long a daemon waits for its first work
   double patience_s = 0;           ///< waits so long for another daemon to give the database back
-  std::function<void()> beside{};  ///< with every tick; must not wait
+  std::function<void()> beside{};  ///< called with every tick; must not wait
   bool take_over = false;          ///< replaces a daemon that is stopped or can't be reached
 };
 

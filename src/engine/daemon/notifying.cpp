@@ -25,7 +25,7 @@ void Notifying::look_succeeded() {
   watcher_.look_succeeded(parts_.clock.now());
 }
 
-/// Who is away wants to know who won, and how sure that is.
+/// Adds the winners and their certainty for readers who are away.
 void Notifying::add_answers(Notice& notice, SweepId sweep) {
   if (notice.event != NotifyEvent::sweep_ended) return;
   const auto cells = parts_.store.best_of_cells(sweep);
@@ -45,7 +45,7 @@ void Notifying::notify() {
         const bool asked = std::find(settings.events.begin(), settings.events.end(),
                                notice.event) != settings.events.end();
         const bool own = notice.sweep == sweep.name;
-        // What is nobody's own is told once by every address.
+        // A notice of no sweep goes once to every address.
         const bool first = notice.sweep.empty() && wanted.count(settings) == 0;
         if (!asked || !(own || first)) continue;
         if (own) add_answers(notice, sweep.id);

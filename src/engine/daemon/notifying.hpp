@@ -18,12 +18,12 @@ class Notifying {
   Notifying(const DaemonParts& parts, World& world, Sweeps& sweeps)
       : parts_(parts), world_(world), sweeps_(sweeps) {}
 
-  /// What has just been committed.
+  /// Takes changes that have just been committed.
   void see(const std::vector<Change>& committed);
   void look_failed(const std::string& why);
   void look_succeeded();
   void notify();
-  /// Something is still being told.
+  /// True while a notice is being sent.
   [[nodiscard]] bool busy() const;
   [[nodiscard]] std::vector<pollfd> descriptors() const;
 

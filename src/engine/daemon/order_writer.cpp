@@ -23,7 +23,7 @@ namespace {
 
 constexpr int assignments_per_tick = 8;
 
-/// What a trainer reads; it is there before the attempt is assigned.
+/// Writes the files that a trainer reads; they exist before the attempt is assigned.
 Result<void> write_files(const SweepSpec& sweep, const Point& point, const AttemptSpec& spec,
     const AttemptPaths& paths) {
   if (!spec.trainer) return {};
@@ -108,12 +108,12 @@ Result<void> OrderWriter::assign(const AllocationRow& allocation, AttemptId id) 
           .secrets = secrets,
           .secrets_file = secrets_file_of(*sweep, secrets)});
   if (trial.side != SideRun::none) make_side_run(spec, trial.side);
-  // What went wrong between the ranks only NCCL can tell.
+  // NCCL's log explains communication errors better than the ranks' output.
   spec.nccl_debug = trial.last == Outcome::comm_error;
   SHARDSWEEP_TRY(write_files(run, point, spec, paths));
   SHARDSWEEP_TRY(write_own_file(paths.spec(), encode(spec), Readers::owner));
   Channel& channel = channels_.at(allocation.id);
-  // Without a lane the lead skips nothing by itself.
+  // The lead skips trials only within a lane.
   const bool skips_after_oom = context->spec.search.rules.micro_batch;
   SHARDSWEEP_TRY(channels_.send(channel,
       Assign{.attempt = id,
@@ -141,7 +141,7 @@ Result<void> OrderWriter::assign_probe(const AllocationRow& allocation) {
   if (sweep == nullptr) return {};
   SHARDSWEEP_ASSIGN(const SweepContext* context, sweeps_.context_of(*sweep));
   SHARDSWEEP_ASSIGN(const auto example, example_of(sweep->id, context->spec));
-  // Nothing is left that could run on the node: the allocation is drained in the same tick.
+  // No trial is left that could run on the node: the allocation is drained in the same tick.
   if (!example) return {};
   const Probe probe = probe_of(context->spec, *example);
   return assign_extra(allocation,
@@ -208,7 +208,7 @@ Result<void> OrderWriter::assign_extra(const AllocationRow& allocation, const Ex
           .slots_per_node = allocation.slots_per_node,
           .secrets = secrets,
           .secrets_file = secrets_file_of(*sweep, secrets)});
-  // What they measure is compared with nothing that another program has measured.
+  // Figures of such runs are compared with no other program's, so programs are not checked.
   spec.programs.clear();
   SHARDSWEEP_TRY(write_files(extra.sweep, extra.point, spec, paths));
   SHARDSWEEP_TRY(write_own_file(paths.spec(), encode(spec), Readers::owner));

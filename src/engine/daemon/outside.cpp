@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::size_t most_evidence = 600;
 
-/// As a runner would have written it: `show` has its words.
+/// Record in a runner's form, so that `show` has words for it.
 WrittenRecord record_of(const OutsideResult& result, const std::string& worker) {
   WrittenRecord record{"result", {}, {}};
   if (!worker.empty()) record.texts.emplace("worker", worker);
@@ -42,7 +42,7 @@ std::string state_text(const SweepRow& sweep, const HandedOutPoints& all) {
   return done ? "done" : std::string(word_of(sweep.state));
 }
 
-/// For a person: what is out, and how to go on.
+/// Text for a person: which points are out, and how to go on.
 std::string next_text(const HandedOutPoints& all) {
   if (all.points.empty()) {
     if (all.state == "done") return "Nothing is left to measure.";
@@ -286,7 +286,7 @@ Result<std::optional<OutsideAttempt>> Outside::known_attempt(const std::string& 
   return parts_.store.outside_attempt(id);
 }
 
-/// Its attempt has ended: it was recorded before, or it was taken back.
+/// Records a result whose attempt has ended: it was recorded before, or taken back.
 Result<Answer> Outside::record_late(const std::string& id, const OutsideResult& result) {
   SHARDSWEEP_ASSIGN(const auto known, known_attempt(id));
   if (!known)
@@ -310,7 +310,8 @@ Result<Answer> Outside::record_late(const std::string& id, const OutsideResult& 
       .counts = {{"counted", 0}, {"late", 1}, {"again", 0}}};
 }
 
-/// Its trial waits: it is handed out to the same worker again, who is done with it.
+/// Records a late result of a trial that waits: hands the trial out to the same worker again, and
+/// records it.
 Result<Answer> Outside::record_anew(const OutsideAttempt& late, const OutsideResult& result) {
   const TrialRow& trial = world_.trials().at(late.trial);
   if (trial.state == State::ended) plan_again(*world_.edit(trial));

@@ -18,7 +18,8 @@ class Outside {
       Deciding& deciding)
       : parts_(parts), world_(world), sweeps_(sweeps), records_(records), deciding_(deciding) {}
 
-  /// What nobody waits for any more, but for a wanted point whose result has just come.
+  /// Takes back attempts that are no longer wanted, except a wanted point whose result has just
+  /// come.
   void take_back(AllocationId recorded = 0);
   /// The points that the worker still holds, then new ones.
   [[nodiscard]] Result<Answer> next(const Request& request);
@@ -36,7 +37,7 @@ class Outside {
       const OutsidePoint& point, const AttemptRow& attempt, const std::string& worker);
   [[nodiscard]] const AttemptRow* open_attempt(const std::string& id) const;
   [[nodiscard]] Result<Answer> record_open(const AttemptRow& attempt, const OutsideResult& result);
-  /// As it will be committed, else as it is stored.
+  /// Looks first at uncommitted rows, then in the database.
   [[nodiscard]] Result<std::optional<OutsideAttempt>> known_attempt(const std::string& id);
   [[nodiscard]] Result<Answer> record_late(const std::string& id, const OutsideResult& result);
   [[nodiscard]] Result<Answer> record_anew(const OutsideAttempt& late, const OutsideResult& result);

@@ -27,7 +27,7 @@ struct DaemonParts {
   /// taken unless it is `known`. Unset: nobody looks.
   std::function<Result<std::string>(const SweepSpec&, const std::string& known)> take_tree{};
   std::function<std::string(int digits)> random_hex;
-  Policy policy;      ///< of the daemon itself; each sweep brings its own
+  Policy policy;      ///< policy of the daemon itself; each sweep brings its own
   bool stays = true;  ///< false: it makes one pass and ends
 };
 

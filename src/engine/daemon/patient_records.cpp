@@ -20,7 +20,7 @@ namespace {
 Result<RecordsSummary> read_records(
     const AttemptPaths& paths, const std::string& nonce, bool packed) {
   SHARDSWEEP_ASSIGN(const bool pack_is_there, look_for(paths.pack()));
-  // What this host still sees of the folder may be old: the pack is whole.
+  // This host may see an old state of the folder: the pack is whole.
   if (packed && !pack_is_there)
     return fault(FaultKind::unavailable, paths.pack().string() + " is not there");
   SHARDSWEEP_ASSIGN(const bool folder_is_there, look_for(paths.dir));
@@ -82,7 +82,7 @@ std::optional<RecordsSummary> PatientRecords::read(
   return nothing(one.given_up);
 }
 
-/// What the sweep waits for, as `status` says it.
+/// Tells `status` for which records the sweep waits.
 void PatientRecords::tell(SweepId sweep) {
   const SweepRow* row = world_.sweep(sweep);
   if (row == nullptr) return;

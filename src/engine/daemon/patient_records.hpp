@@ -20,9 +20,9 @@ class PatientRecords {
   PatientRecords(const DaemonParts& parts, World& world, Sweeps& sweeps, Health& health)
       : parts_(parts), world_(world), sweeps_(sweeps), health_(health) {}
 
-  /// None: they are there and can't be read yet; it is tried again, for as long as the sweep's
-  /// policy says, and `status` shows it. What a lead has `packed` is there, whether this host
-  /// sees it yet or not.
+  /// Empty: records are there and can't be read yet. The daemon retries for as long as the sweep's
+  /// policy says, and `status` shows it. Records that a lead has `packed` exist, whether this host
+  /// sees them yet or not.
   [[nodiscard]] std::optional<RecordsSummary> read(
       const AttemptPaths& paths, const std::string& nonce, bool packed, SweepId sweep);
   /// Marks a result that can't be true, or is of another version than its trial. One that can't
@@ -37,8 +37,8 @@ class PatientRecords {
     Steady again;
     std::chrono::milliseconds pause;
     SweepId sweep = 0;
-    Timestamp told_since = 0;  ///< by the wall clock
-    std::string why{};         ///< it can't be read
+    Timestamp told_since = 0;  ///< wall-clock time
+    std::string why{};         ///< why reading failed
     std::string given_up{};    ///< why nobody tries any more; empty: it is tried
   };
   void tell(SweepId sweep);
@@ -49,7 +49,7 @@ class PatientRecords {
   World& world_;
   Sweeps& sweeps_;
   Health& health_;
-  std::map<std::string, Unreadable> unreadable_;  ///< by nonce
+  std::map<std::string, Unreadable> unreadable_;  ///< unreadable records by nonce
 };
 
 }  // namespace shardsweep

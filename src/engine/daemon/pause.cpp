@@ -18,7 +18,7 @@ std::chrono::milliseconds Daemon::pause() const {
     longest = std::min(longest, 0.5 * context.spec.policy.lane.idle_limit_s);
     shortest = std::min(shortest, context.spec.policy.tick_s);
   }
-  constexpr double quick_lanes = 8;  // that many are looked at in every tick
+  constexpr double quick_lanes = 8;  // number of lanes that are looked at in every tick
   const bool settled =
       !desk_.serving() && deciding_.all_decided() && acts_.all_said() && !settling();
   constexpr std::chrono::milliseconds between_pieces{1};  // requests are looked for anyway

@@ -25,7 +25,7 @@ class Recent {
   void saw(const AllocationRow& allocation, const FromLead& line);
   void asked(std::string_view verb, const std::string& request);
   void committed(std::span<const Change> changes);
-  /// With what is not committed yet.
+  /// Includes changes that are not committed yet.
   [[nodiscard]] std::vector<std::string> all(std::span<const Change> uncommitted) const;
 
  private:

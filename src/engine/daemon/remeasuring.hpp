@@ -16,7 +16,7 @@ class Remeasuring {
   Remeasuring(const DaemonParts& parts, World& world, Sweeps& sweeps)
       : parts_(parts), world_(world), sweeps_(sweeps) {}
 
-  /// Of sweeps with nothing open: begins what is due, makes the next rounds, says what was
+  /// Handles sweeps without open trials: begins due runs, makes the next rounds, records what was
   /// found.
   void plan();
 
@@ -25,7 +25,7 @@ class Remeasuring {
   /// False: it is not due, or there is nothing new to measure.
   [[nodiscard]] Result<bool> begin(const SweepRow& sweep, const SweepContext& context);
   void put_off(const SweepRow& sweep, const Remeasure& asked);
-  /// Of what the sweep asks to be watched; `was` if it watches nothing.
+  /// Hash of what the sweep asks to watch; `was` if it watches nothing.
   [[nodiscard]] Result<std::string> watched_now(
       const SweepContext& context, const std::string& was) const;
   [[nodiscard]] Result<void> add(const SweepRow& sweep, const std::vector<NewFinal>& due);

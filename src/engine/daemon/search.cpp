@@ -30,7 +30,7 @@ SearchTrial trial_of(const SearchRow& row, const SweepSpec& spec) {
       .running_since = row.running_since};
 }
 
-/// Of a trial with one attempt; 0: not known.
+/// Seconds of a trial with one attempt; 0: not known.
 double seconds_of(const SearchRow& row) {
   return row.point.gpus > 0 ? row.gpu_seconds / row.point.gpus : 0;
 }
@@ -40,7 +40,7 @@ double seconds_of(const SearchRow& row) {
 Result<SweepSearch*> Sweeps::search_of(SweepId sweep, SweepContext& context) {
   const auto& spec = context.spec;
   if (spec.search.is_plain()) return nullptr;
-  // It is made when all is known that it begins with.
+  // Make the search only once everything that it begins with is known.
   if (const auto* proof = proof_row(spec); proof != nullptr && world_.index().is_open(proof->id))
     return nullptr;
   if (!context.search) {
@@ -150,7 +150,7 @@ Result<std::unique_ptr<SweepSearch>> Sweeps::make_search(SweepId sweep, const Sw
   }
   for (const auto& row : rows)
     search->add(trial_of(row, spec));
-  // In the order in which the ends were heard: what is learnt depends on it a little.
+  // Replay ends in the order in which they were heard: it changes slightly what is learnt.
   std::stable_sort(rows.begin(), rows.end(),
       [](const SearchRow& a, const SearchRow& b) { return a.ended_at < b.ended_at; });
   for (const auto& row : rows) {

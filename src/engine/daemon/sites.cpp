@@ -59,7 +59,7 @@ void Sites::take_site(const std::string& key, const SiteSeen& site) {
   ++version_;
 }
 
-/// What the limits of those who wait depend on; nobody else's.
+/// Asks sites about what the limits of waiting sweeps depend on; other sweeps need no answer.
 void Sites::ask() {
   const std::set<SweepId> open = open_sweeps(world_);
   std::map<Scheduler*, SiteQuestions> questions;
@@ -94,8 +94,8 @@ double Sites::answer_limit_s(const std::string& key) const {
   return limit_s.value_or(parts_.policy.query_limit_s);
 }
 
-/// What costs the other side is asked rarely, but the end of an allocation whose lead has left
-/// is worth knowing: others wait for its place.
+/// Interval of looks. Costly looks are rare, but if a lead has left, the end of its allocation
+/// matters: others wait for its place.
 double Sites::look_interval_s(const std::string& key, const Scheduler& scheduler) const {
   constexpr double leaving_s = 2;
   constexpr double leaving_limit_s = 60;  // an epilog that takes longer may take for ever

@@ -18,7 +18,7 @@ namespace shardsweep {
 
 class Sites {
  public:
-  /// By scheduler: see key_of().
+  /// Keyed by scheduler: see key_of().
   using Handles = std::map<std::string, std::vector<AllocationHandle>>;
   using Take = std::function<void(const std::string& key, const SchedulerEvent& event)>;
 
@@ -31,7 +31,7 @@ class Sites {
   /// Looks at each scheduler whose time has come, and takes what has been answered.
   void look(const Handles& handles, const Take& take);
   void poll(const Take& take);
-  /// What the limits of a sweep depend on.
+  /// Adds the site's answers that a sweep's limits depend on.
   void add_facts(const SweepContext& context, const SweepRow& sweep, SweepFacts& facts) const;
   /// Grows with what sites have told about themselves.
   [[nodiscard]] std::uint64_t version() const { return version_; }

@@ -19,7 +19,7 @@ Result<void> Stops::read() {
   if (!has_stopped(parts_.home)) return {};
   SHARDSWEEP_ASSIGN(std::vector<StopEvent> events, parts_.store.stop_events());
   untold_ = untold_stops(parts_.home);
-  // Of one that died between its commit and the removal of the notes.
+  // Notes of a daemon that died between its commit and the removal of the notes are stored already.
   const auto stored = [&events](const StopNote& note) {
     return std::any_of(events.begin(), events.end(),
         [&](const StopEvent& event) { return event.detail.find(note.file) != std::string::npos; });
@@ -41,7 +41,7 @@ Result<void> Stops::read() {
 void Stops::record() {
   std::set<SweepId> concerned;
   for (const StopNote& note : untold_) {
-    // Its sweep may have been deleted since.
+    // The sweep may have been deleted since.
     const SweepId sweep = world_.sweep(note.sweep) == nullptr ? 0 : note.sweep;
     world_.record(AddEvent{.at = parts_.clock.now(),
         .sweep = sweep,

@@ -20,11 +20,11 @@ class Stops {
   Stops(const DaemonParts& parts, World& world, Sweeps& sweeps)
       : parts_(parts), world_(world), sweeps_(sweeps) {}
 
-  /// What earlier daemons have left: from now on Sweeps knows who is apart.
+  /// Reads what earlier daemons left; Sweeps then knows which sweeps are apart.
   [[nodiscard]] Result<void> read();
   /// Records what no daemon has stored yet, and pauses who is apart.
   void record();
-  /// That is committed.
+  /// Forgets stops that are now committed.
   void told();
   /// Writes the report. What to say at the end.
   [[nodiscard]] Fault stop(const BrokenInvariant& broken);
@@ -36,7 +36,7 @@ class Stops {
   World& world_;
   Sweeps& sweeps_;
   std::vector<StopNote> untold_;
-  std::map<SweepId, std::string> apart_;  ///< with the reason
+  std::map<SweepId, std::string> apart_;  ///< reasons by sweep
 };
 
 }  // namespace shardsweep

@@ -51,7 +51,7 @@ Result<SweepContext*> Sweeps::context_of(const SweepRow& sweep) {
     unloaded_.erase(sweep.id);
   } else {
     const std::string& why = context.error().what;
-    unloaded_[sweep.id] = why.substr(0, why.find('\n'));  // without what it quotes
+    unloaded_[sweep.id] = why.substr(0, why.find('\n'));  // first line, without the quoted text
   }
   return context;
 }

@@ -21,11 +21,11 @@ struct SweepContext {
   std::string resolved;
   std::string site_text;
   SweepSpec spec;
-  /// As it was submitted, before its programs are those of a snapshot; of a sweep that is
-  /// measured again alone.
+  /// The submitted spec, before its programs become those of a snapshot; kept only for sweeps that
+  /// are measured again.
   SweepSpec submitted{};
   SiteSpec site;
-  std::unique_ptr<SweepSearch> search;  ///< none: the plan's order, to its end
+  std::unique_ptr<SweepSearch> search;  ///< empty: the plan's order, to its end
 };
 
 class Sweeps {
@@ -35,12 +35,12 @@ class Sweeps {
   /// Reads the file where the row has another one.
   [[nodiscard]] Result<SweepContext*> context_of(const SweepRow& sweep);
   [[nodiscard]] const std::map<SweepId, SweepContext>& all() const { return contexts_; }
-  // Of a sweep whose file has not been read: what a file without a line says.
+  // Defaults if the sweep's file has not been read.
   [[nodiscard]] const SweepSpec& spec_of(SweepId id) const { return known(id).spec; }
-  /// The same, with its programs from another snapshot; empty: its own.
+  /// Spec with its programs from another snapshot; empty: its own.
   [[nodiscard]] SweepSpec spec_from(const SweepContext& context, const std::string& snapshot) const;
   [[nodiscard]] const SiteSpec& site_of(SweepId id) const { return known(id).site; }
-  /// Of such a sweep: the daemon's own.
+  /// The daemon's own policy if the sweep's file has not been read.
   [[nodiscard]] const Policy& policy_of(SweepId sweep) const;
   void forget(SweepId id) {
     contexts_.erase(id);
@@ -49,14 +49,15 @@ class Sweeps {
   /// By name, those whose files could not be read, and why.
   [[nodiscard]] std::map<std::string, std::string> unloaded() const;
 
-  /// These have stopped daemons (fleet/stops.hpp): nothing of them is read or decided.
+  /// Sets the sweeps that have stopped daemons (fleet/stops.hpp): they are neither read nor
+  /// decided.
   void hold_apart(std::set<SweepId> ids) { apart_ = std::move(ids); }
   [[nodiscard]] const std::set<SweepId>& apart() const { return apart_; }
   [[nodiscard]] bool is_apart(SweepId id) const { return apart_.contains(id); }
-  /// One that was resumed is a sweep like any other.
+  /// Treats resumed sweeps like any other.
   void take_back_resumed();
 
-  /// None where the plan's order is all there is. Made where it is not there yet.
+  /// Null if the sweep keeps to the plan's order. Makes the search at the first call.
   [[nodiscard]] Result<SweepSearch*> search_of(SweepId sweep, SweepContext& context);
   /// Rows have changed otherwise than by what a search hears.
   void forget_searches();
@@ -69,11 +70,11 @@ class Sweeps {
   [[nodiscard]] const SweepContext& known(SweepId id) const;
   [[nodiscard]] Result<std::unique_ptr<SweepSearch>> make_search(
       SweepId sweep, const SweepSpec& spec);
-  /// What a search of it begins with, by earlier sweeps (search.learn_from).
-  /// For a search over the dtypes of its own rows.
+  /// Runs of earlier sweeps that a new search begins with (search.learn_from). For a search over
+  /// the dtypes of its own rows.
   [[nodiscard]] Result<std::vector<EarlierRun>> memories_of(
       SweepId sweep, const SweepSpec& spec, const std::vector<SearchRow>& own);
-  /// What ranks of its layouts have shown alone on one GPU.
+  /// Results of single ranks, of this sweep's layouts, on one GPU.
   [[nodiscard]] Result<std::vector<Proved>> proofs_of(const SweepSpec& spec);
   [[nodiscard]] const SweepRow* proof_row(const SweepSpec& spec) const;
   [[nodiscard]] Result<void> read_reopened(SweepId id, SweepSearch& search);

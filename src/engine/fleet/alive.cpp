@@ -8,7 +8,7 @@
 namespace shardsweep {
 namespace {
 
-/// Somebody else works at it, and nobody here has to be there for that.
+/// True for sweeps that are measured outside: no daemon has to run for them.
 bool is_elsewhere(const SweepRow& sweep) {
   return sweep.backend == Backend::outside;
 }
@@ -59,7 +59,7 @@ bool only_waits(const World& world) {
     if (row.backend == Backend::local || row.claimed_at != 0) return false;
     any = true;
   }
-  // Nothing is there, and something holds it: the clock, or what the scheduler says of others.
+  // A sweep without live trials may be held: by the clock, or by what the scheduler says of others.
   for (const auto& [id, sweep] : world.sweeps())
     any = any || (sweep.state == SweepState::active && !sweep.held.empty());
   return any;

@@ -22,8 +22,8 @@ namespace shardsweep {
 /// True while a daemon has something to wait for. `apart`: sweeps that nobody waits for.
 [[nodiscard]] bool anything_alive(const World& world, const std::set<SweepId>& apart = {});
 
-/// Nothing runs, and what is asked for waits in a cluster's queue: only its scheduler or a
-/// request can bring news.
+/// True if all asked-for work waits in a cluster's queue: only its scheduler or a request can bring
+/// news.
 [[nodiscard]] bool only_waits(const World& world);
 
 /// Live allocations, each a file to be looked at in every tick; 0 where one is on the daemon's

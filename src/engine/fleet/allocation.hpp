@@ -40,8 +40,8 @@ enum class Stage : std::uint8_t {
   deferred,   ///< told "not now": it is in no queue
   pending,    ///< waits for its nodes
   starting,   ///< has its nodes, and no lead has claimed it
-  claimed,    ///< its lead is there, and nothing has started
-  running,    ///< something has started in it
+  claimed,    ///< a lead is there, and no attempt has started
+  running,    ///< some attempt has started
   draining,   ///< gets no more work
   silent,     ///< given up: its job is cancelled as long as it runs
   ended,
@@ -55,17 +55,16 @@ inline constexpr std::array<std::string_view, 10> word_table<Stage>{"submitted",
 
 // ---- what follows from the stage
 
-/// Its attempt runs where nobody here sees it: it has no job and no lead, and ends with its
-/// deadline.
+/// True if the attempt runs elsewhere: it has no job and no lead, and ends with its deadline.
 [[nodiscard]] bool is_outside(const AllocationRow& row);
 /// Not closed.
 [[nodiscard]] bool live(const AllocationRow& row);
-/// It may be given attempts.
+/// True if it may be given attempts.
 [[nodiscard]] bool takes_work(const AllocationRow& row);
 /// Held at its submission, until release() lets it start.
 [[nodiscard]] bool is_held(const AllocationRow& row);
-/// Nobody in a suspended job can speak, and all of it goes on later. A lead that has left
-/// counts: where its slurmd was started again, nobody may tell Slurm that its job is over.
+/// True if silence of the lead counts. A suspended job can't speak and goes on later. A lead that
+/// has left counts: after a restart of its slurmd, Slurm may never learn that the job is over.
 [[nodiscard]] bool should_speak(const AllocationRow& row);
 /// Silent: cancelled as long as its job runs.
 [[nodiscard]] bool is_given_up(const AllocationRow& row);
@@ -79,17 +78,17 @@ inline constexpr std::array<std::string_view, 10> word_table<Stage>{"submitted",
 
 // ---- its limits
 
-/// Its job has run for longer than policy.claim_limit_s without a claim.
+/// True if the job has run for longer than policy.claim_limit_s without a claim.
 [[nodiscard]] bool claim_is_late(const AllocationRow& row, const Policy& policy, Timestamp now);
-/// When a submission that was put off is due again: 15 s, 30 s, … 8 min. A limit that other
-/// jobs fill passes when they end.
+/// Time at which a submission that was put off is due again: after 15 s, 30 s, … 8 min. A limit
+/// that other jobs fill passes when they end.
 [[nodiscard]] Timestamp put_off_until(const AllocationRow& row, Timestamp now);
 /// The time of put_off_until() has come, or the clock was set back since.
 [[nodiscard]] bool is_due_again(const AllocationRow& row, Timestamp now);
 /// Put off for eight minutes by a limit that may be its own, for five days by one that passes.
 [[nodiscard]] bool is_put_off_too_often(const AllocationRow& row, bool passes);
-/// It waited until it could not have ended within its hours any more: Slurm calls that
-/// DEADLINE, and refuses one that comes so late.
+/// True if the job waited until it could no longer end within its hours. Slurm calls that DEADLINE,
+/// and refuses a job that comes so late.
 [[nodiscard]] bool hours_went_by(const AllocationRow& row, Timestamp now);
 
 // ---- its lead and its end
@@ -97,14 +96,14 @@ inline constexpr std::array<std::string_view, 10> word_table<Stage>{"submitted",
 /// Seconds since the lead's last line was read. Only a process that has read none takes the
 /// lead's own time, which may be off: nobody is given up by it (silence.hpp).
 [[nodiscard]] double silence_s(const AllocationRow& row, Timestamp now);
-/// Its lead spoke within the last minute: a file system may show a line that late.
+/// True if the lead spoke within the last minute: a file system may show a line that late.
 [[nodiscard]] bool is_heard(const AllocationRow& row, Timestamp now);
-/// When an attempt ended whose lead did not say so: with the lead's last sign of life, by the
-/// lead's own clock. A daemon may read of it hours later.
+/// End of an attempt whose lead did not report it: the lead's last sign of life, by the lead's own
+/// clock. A daemon may read of it hours later.
 [[nodiscard]] Timestamp last_sign(const AllocationRow& row, Timestamp now);
-/// What the end of its job means for an attempt that was running in it. Slurm's word is not
-/// enough twice: shardsweep itself cancels a job that Slurm has put back into the queue, and an
-/// administrator may have lowered the time limit.
+/// Outcome of an attempt whose job ended under it. Slurm's word is not enough in two cases. Slurm's
+/// word is not enough twice: shardsweep itself cancels a job that Slurm has put back into the
+/// queue, and an administrator may have lowered the time limit.
 [[nodiscard]] std::optional<Outcome> meaning_of_end(const AllocationRow& row);
 
 }  // namespace shardsweep

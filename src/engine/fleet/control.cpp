@@ -33,7 +33,7 @@ const ControlRow* find(const World& world, AllocationId allocation, ControlTime 
   return found == world.controls().end() ? nullptr : &*found;
 }
 
-/// One of the two things that a control measures.
+/// A figure that a control measures.
 struct Figure {
   std::string_view name;
   double ControlRow::*value;
@@ -88,7 +88,8 @@ void put_ratios(World& world, ControlRow& fresh, const Figure& figure) {
   }
 }
 
-/// From its start on all slots; a daemon that has not seen the start counts from the claim.
+/// GPU time of all slots since the control's start; a daemon that has not seen the start counts
+/// from the claim.
 double gpu_seconds_of(const AllocationRow& allocation, ControlTime time, Timestamp now) {
   Timestamp since = allocation.control_since;
   if (since == 0 && time == ControlTime::start) since = allocation.claimed_at;
@@ -258,7 +259,7 @@ void take_checked(Fold fold, const AllocationRow& allocation, const Checked& che
 }
 
 bool has_bad_node(const World& world, AllocationId allocation) {
-  // One of two whose network is slow is bad, too, though it is not known which.
+  // Two nodes suspected of a slow network count as bad, though it is not known which one is.
   const auto suspected = [&](const ControlRow& row) {
     const NodeRow* node = row.cause.empty() ? nullptr : world.node(row.node);
     return node != nullptr &&
@@ -272,7 +273,7 @@ bool has_bad_node(const World& world, AllocationId allocation) {
 }
 
 std::map<std::string, double> usual_speeds(const World& world, double ControlRow::*value) {
-  std::map<std::string, std::map<std::string, double>> last;  // by device and node
+  std::map<std::string, std::map<std::string, double>> last;  // last figures by device and node
   for (const ControlRow& row : world.controls()) {
     if (row.time == ControlTime::check && row.*value > 0) last[row.device][row.node] = row.*value;
   }

@@ -23,17 +23,19 @@ namespace shardsweep {
 
 /// The number by which a lead knows a control: no attempt and no probe has one like it.
 [[nodiscard]] AttemptId control_attempt(const AllocationRow& allocation, ControlTime time);
-/// Which control of this allocation has that number; none: it is something else's.
+/// Time of this allocation's control with that number; empty: the number is no control's.
 [[nodiscard]] std::optional<ControlTime> control_time(
     const AllocationRow& allocation, AttemptId attempt);
 
-/// What a control runs.
+/// Spec and point that a control runs.
 struct Control {
   SweepSpec sweep;
   Point point;
 };
-/// On all slots of `nodes` nodes. `example`: any trial of the sweep; a network probe alone
-/// names its model. A fault where the numbers of the control's layout don't divide.
+/// Makes a control on all slots of `nodes` nodes. `example`: any trial of the sweep; a network
+/// probe alone names its model. A fault if the numbers of the control's layout don't divide.
+/// `example`: any trial of the sweep; a network probe alone names its model. A fault where the
+/// numbers of the control's layout don't divide.
 [[nodiscard]] Result<Control> control_of(
     const SweepSpec& sweep, const std::optional<Point>& example, std::int32_t nodes);
 
@@ -42,7 +44,7 @@ struct Control {
 [[nodiscard]] std::optional<ControlTime> control_due(
     const World& world, const AllocationRow& allocation);
 
-/// What a control has measured; 0: it has not.
+/// Figures of a control; 0: not measured.
 struct ControlFigures {
   double tokens_per_s_per_gpu = 0;
   double busbw_bytes_per_s = 0;
@@ -57,14 +59,14 @@ void take_control(Fold fold, const Policy& policy, const AllocationRow& allocati
 /// A node of it has been checked, which is an allocation's first act
 /// (attempt/node_verdict.hpp).
 void take_checked(Fold fold, const AllocationRow& allocation, const Checked& checked);
-/// Its first act has named a node that is to blame.
+/// True if the check at its start has blamed a node.
 [[nodiscard]] bool has_bad_node(const World& world, AllocationId allocation);
 /// The median over all nodes that were ever checked, by their device; of each node the last
 /// check counts. Devices of which too few are known are not there.
 [[nodiscard]] std::map<std::string, double> usual_speeds(
     const World& world, double ControlRow::*value);
 
-/// What is measured in this allocation is not to be believed.
+/// True if measurements of this allocation can't be trusted.
 [[nodiscard]] bool control_is_off(
     const World& world, const Policy& policy, AllocationId allocation);
 

@@ -29,7 +29,7 @@ namespace {
 /// few writes, and what is assigned can only be taken back one by one.
 constexpr std::int64_t most_open = 64;
 
-/// In one pass: each is a transaction's rows, a folder and a few writes.
+/// Limit for one pass: each assignment is a transaction's rows, a folder and a few writes.
 constexpr std::int64_t most_assigned = 512;
 
 /// 48 bits: with 32 of them a collision is likely among 10^5 allocations, and a token is
@@ -142,7 +142,7 @@ class Decider {
       if (has_share) assign_ahead(allocation, facts.policy, share.predicted_s);
     }
   }
-  /// Its proof has trials that have not ended, and nobody has cancelled it.
+  /// True if its proof has unfinished trials and was not cancelled.
   [[nodiscard]] bool is_being_proved(const SweepFacts& facts) const {
     if (facts.proof.empty()) return false;
     return std::any_of(world_.sweeps().begin(), world_.sweeps().end(), [&](const auto& entry) {
@@ -205,8 +205,8 @@ class Decider {
     }
   }
 
-  /// What a search had spared waits again where measurements contradict it. A row that is not
-  /// in the world stays as it is until the daemon has read it.
+  /// Plans trials again that the search had skipped, if measurements contradict it. A row that is
+  /// not in the world stays as it is until the daemon has read it.
   void reopen(SweepSearch& search, std::vector<const TrialRow*>& trials) {
     for (const auto id : search.to_reopen()) {
       const TrialRow* trial = world_.trial(id);
@@ -292,7 +292,7 @@ class Decider {
     }
   }
 
-  /// While there is work that a node could do again.
+  /// Probes nodes while there is work that they could do again.
   void probe_nodes(const SweepRow& sweep, const SweepFacts& facts) {
     if (facts.backend != Backend::slurm) return;
     for (const auto& [name, node] : world_.nodes()) {
@@ -316,7 +316,7 @@ class Decider {
     node->since = input_.now;
   }
 
-  /// Nobody waits for the node any more.
+  /// Ends probes of nodes that no sweep waits for any more.
   void give_up_probes(SweepId sweep) {
     for (const auto& [id, allocation] : world_.allocations()) {
       const bool idle = allocation.sweep == sweep && live(allocation) &&
@@ -373,8 +373,8 @@ class Decider {
     }
   }
 
-  /// To somebody who has asked for points and measures them elsewhere: an allocation for each,
-  /// which takes nothing more.
+  /// Hands points out to somebody who measures them elsewhere: an allocation for each, which takes
+  /// no other trial.
   void hand_out(const SweepRow& sweep, const SweepFacts& facts) {
     const auto wanted = input_.wanted.find(sweep.id);
     if (wanted == input_.wanted.end()) return;
@@ -392,7 +392,7 @@ class Decider {
     }
   }
 
-  /// They are held against each other, so that one allocation runs them all.
+  /// True if only finals wait. Finals are compared, so that one allocation runs them all.
   [[nodiscard]] bool only_finals_wait(SweepId sweep, std::int32_t nodes) const {
     const TrialRow* first = next_waiting(sweep, nodes);
     return first != nullptr && first->final_of != 0;
@@ -406,7 +406,8 @@ class Decider {
     return !why;
   }
 
-  /// Without what its partition would never give as long as it takes: that waits, and alone.
+  /// Removes trials from the demand that are longer than their partition allows: they wait, and
+  /// hold up no others.
   void leave_out_too_long(SweepId sweep, const TrialQueue& queue, Demand& demand) {
     const auto why = too_long(sweep, demand.nodes, demand.longest_s);
     if (!why) return;
@@ -479,8 +480,8 @@ class Decider {
     return row;
   }
 
-  /// What is made in one go for the same node count asks Slurm for the same: it can be an
-  /// array.
+  /// Token of the next allocation. Allocations of one pass and node count ask Slurm for the same,
+  /// so they can be an array.
   std::string next_token(const Policy& policy, std::int64_t made, std::string& array) {
     if (policy.lane_array <= 1) return input_.random_hex(token_digits);
     const std::int64_t index = made % policy.lane_array;
@@ -525,7 +526,7 @@ class Decider {
       ahead += trial->predicted_s;
       ++assigned;
       ++open;
-      // What has been started counts against the search's limits before the next one is.
+      // Ask the search before the next start: each start counts against its limits.
       search(allocation.sweep);
     }
   }
@@ -552,7 +553,7 @@ class Decider {
     world_.add(std::move(attempt));
   }
 
-  /// What it ends early for goes with its row, so that a later daemon says the same.
+  /// Stores the bound for an early end in the attempt's row, so that a later daemon uses the same.
   void hold_against_best(AttemptRow& attempt, SweepId sweep) const {
     const auto found = input_.searches.find(sweep);
     if (found == input_.searches.end()) return;
@@ -593,7 +594,8 @@ class Decider {
   std::int64_t assigned_ = 0;
   std::map<std::int32_t, Share> shares_;  ///< by node count, of the sweep that is looked at
   std::string held_;                      ///< why the sweep that is looked at gets nothing more
-  std::map<SweepId, std::vector<const TrialRow*>> ranked_;  ///< of sweeps with a search
+  std::map<SweepId, std::vector<const TrialRow*>> ranked_;  ///< ranked trials of sweeps with a
+                                                            ///< search
 };
 
 }  // namespace

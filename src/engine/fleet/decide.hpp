@@ -24,8 +24,8 @@ class SweepSearch;
 
 struct DecideInput {
   std::map<SweepId, SweepFacts> sweeps;
-  /// Of sweeps whose order or end depends on what they measure. Changes that are not committed
-  /// yet are told to them.
+  /// Searches of sweeps whose order or end depends on measurements. They hear changes that are not
+  /// committed yet.
   std::map<SweepId, SweepSearch*> searches{};
   /// Attempts of theirs that an allocation holds at once: one runs, one waits so that no GPU
   /// does.
@@ -34,7 +34,7 @@ struct DecideInput {
   bool stays = false;
   Timestamp now = 0;
   std::int32_t week_minute = 0;  ///< local, from Monday 00:00
-  std::int32_t week_second = 0;  ///< of that minute
+  std::int32_t week_second = 0;  ///< second of that minute
   /// Unpredictable and unique; gives tokens (8 hex digits) and nonces (32).
   std::function<std::string(int digits)> random_hex;
   std::function<std::string(const std::string& token)> allocation_dir;
@@ -48,13 +48,13 @@ struct DecideInput {
 /// has assigned as much as one pass may: the rest is the next one's.
 bool decide(World& world, const DecideInput& input);
 
-/// What is to be said to a lead, as it follows from the world.
+/// Orders for a lead, as they follow from the world.
 struct Orders {
-  std::vector<AttemptId> assign;  ///< in order
+  std::vector<AttemptId> assign;  ///< attempts to assign, in order
   std::vector<AttemptId> revoke;
   std::vector<AttemptId> cancel;
   bool probe = false;                    ///< the short run that this allocation was made for
-  std::optional<ControlTime> control{};  ///< before `assign`
+  std::optional<ControlTime> control{};  ///< runs before `assign`
   bool drain = false;
 };
 [[nodiscard]] Orders orders_for(
@@ -67,7 +67,7 @@ struct Orders {
 /// all and the longest of them `longest_s`: room for that one there is whatever the limits.
 [[nodiscard]] double wall_time_s(double predicted_s, double longest_s, const Policy& policy);
 
-/// The same for one attempt alone, starting up included.
+/// Wall time for one attempt alone, start included.
 [[nodiscard]] double needed_time_s(double work_s, const Policy& policy);
 /// The same where it starts up at once: less time can't hold it.
 [[nodiscard]] double least_time_s(double work_s, const Policy& policy);

@@ -17,7 +17,7 @@
 namespace shardsweep {
 namespace {
 
-/// Of attempts in changes.
+/// Attempts and trials in uncommitted changes.
 struct Heard {
   std::map<AttemptId, const AddMeasurement*> measured;
   std::map<TrialId, const AttemptRow*> counted;

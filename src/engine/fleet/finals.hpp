@@ -16,7 +16,7 @@
 
 namespace shardsweep {
 
-/// What a tick has learnt and not committed yet.
+/// Applies this tick's uncommitted changes to rows read from the database.
 void hear_changes(std::vector<FinalsRow>& rows, std::span<const Change> changes);
 
 /// A trial of the sweep on so many nodes, which is no run in finals, waits or runs.
@@ -27,7 +27,7 @@ void hear_changes(std::vector<FinalsRow>& rows, std::span<const Change> changes)
 [[nodiscard]] std::vector<NewFinal> due_finals(
     const std::vector<FinalsRow>& rows, const Measure& measure);
 
-/// That have measured runs on the sets of nodes before this one.
+/// Allocations with measured runs on the sets of nodes before this one.
 [[nodiscard]] std::vector<AllocationId> allocations_before(
     const std::vector<FinalsRow>& rows, std::int32_t set);
 
@@ -48,8 +48,8 @@ void end_final(World& world, const TrialRow& trial, Timestamp now, const std::st
 /// Takes runs in finals out of `trials`; they come back in their order.
 [[nodiscard]] std::vector<const TrialRow*> taken_finals(std::vector<const TrialRow*>& trials);
 
-/// Where this run is to be measured: the allocation that has the finals of its node count, else
-/// the oldest one that takes work. 0: there is none.
+/// Allocation for this run: the one that has the finals of its node count, else the oldest one that
+/// takes work. 0: there is none.
 [[nodiscard]] AllocationId home_of_finals(const World& world, const TrialRow& trial);
 
 }  // namespace shardsweep

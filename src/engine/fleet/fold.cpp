@@ -36,12 +36,12 @@ bool ended_in_peace(const Ending& said) {
       (said.outcome == Outcome::crashed && said.source == SaidBy::exit && said.exit_code == 0);
 }
 
-/// What its node agent has refused is no measurement, whoever says that it was one.
+/// A result that the node agent refused is no measurement, whoever reported it.
 Ending refused(Ending said, const RecordsSummary& records) {
   said.outcome = *records.refusal;
   said.cause = records.refusal_message;
   said.source = SaidBy::agent;
-  said.node.clear();  // it would be the same on every node
+  said.node.clear();  // no node's fault: every node would fail the same way
   said.fragmented = false;
   return said;
 }
@@ -76,7 +76,7 @@ Ending join(Ending said, const RecordsSummary& records) {
     said.outcome = Outcome::crashed;
     said.cause = records.flaw;
     said.source = SaidBy::runner;
-    said.node.clear();  // it would be the same on every node
+    said.node.clear();  // no node's fault: every node would fail the same way
   } else if (said.outcome == Outcome::completed) {
     said.outcome = Outcome::lost;
     said.cause = "The agent saw a result record, but the records cannot be read any more.";
@@ -90,7 +90,7 @@ Retry retry_of(Outcome outcome, bool marked) {
   return marked ? Retry::on_trial : info(outcome).retry;
 }
 
-/// Whether the trial gets another attempt, and who is charged for this one.
+/// Decides if the trial gets another attempt, and who is charged for this one.
 void settle_trial(TrialRow& trial, const Policy& policy, TrialEnd end, Retry retry) {
   switch (retry) {
     case Retry::on_trial:
@@ -125,8 +125,8 @@ bool try_expandable(TrialRow& trial, const Policy& policy, const std::string& ca
   return true;
 }
 
-/// What an ending says about nodes. Where one trial has failed on enough of them it is the
-/// trial: then its outcome is its own.
+/// Charges nodes with an ending. Where one trial has failed on enough of them it is the trial: then
+/// its outcome is its own.
 void judge_ending(Fold fold, const Policy& policy, const AttemptRow& attempt, Ending& ending) {
   if (ending.outcome == Outcome::completed) return suspect_others(fold, attempt);
   const auto kind = evidence_kind(ending.outcome, ending.source);
@@ -187,10 +187,9 @@ void uncount_others(World& world, const AttemptRow& counted) {
       [&](AttemptId id) { return id != counted.id && world.attempts().at(id).counted; });
 }
 
-/// What its attempt has measured is still asked for. A cancellation that came before the news
-/// of a result throws nothing away: it was measured all the same, and would be measured again.
-/// So does one of a rerun, whose trial has the outcome again that it had before: but an earlier
-/// measurement stands.
+/// True if the attempt's result still counts. A cancellation that came before the news of a result
+/// undoes nothing: the result was measured, and would be measured again. The same holds for a rerun
+/// whose trial got its old outcome back, but an earlier measurement stands.
 bool is_wanted(const TrialRow* trial, const AttemptRow& attempt, Outcome outcome) {
   if (attempt.revoked || trial == nullptr) return false;
   return trial->state != State::ended ||
@@ -213,7 +212,7 @@ void end_attempt(Fold fold, const Policy& policy, AttemptId id, const Ending& sa
   judge_ending(fold, policy, attempt, ending);
   const TrialRow* trial = fold.world.trial(attempt.trial);
   const bool wanted = is_wanted(trial, attempt, ending.outcome);
-  // Its tool has falsified whatever it says it has measured.
+  // A side run's tool has falsified its figures.
   const bool side = trial != nullptr && trial->side != SideRun::none;
   const bool marked = !side && records.result && records.result->mark != Mark::none;
   // A marked measurement replaces none that is counted already.
@@ -304,7 +303,7 @@ SweepState state_or_cancelled(const World& world, SweepId id) {
 struct LineFolder {
   Fold fold;
   const Policy& policy;
-  AllocationRow& allocation;  // of an edit that ends with the line
+  AllocationRow& allocation;  // row of an edit that ends with the line
   Timestamp at;
   const std::optional<RecordsSummary>& records;
 
@@ -314,7 +313,7 @@ struct LineFolder {
     // A look that began before this one may still say that it waits.
     if (allocation.job_state != JobState::ended) allocation.job_state = JobState::running;
     allocation.submission = Submission::accepted;
-    // Of several jobs with one token, this is the one.
+    // The claim decides which of several jobs with one token counts.
     if (!claimed.job_id.empty()) allocation.job_id = claimed.job_id;
     if (!claimed.host.empty()) {
       allocation.host = claimed.host;
@@ -336,7 +335,7 @@ struct LineFolder {
   }
   void operator()(const Ended& ended) const {
     Ending ending = ended.ending;
-    // Its program was not there: an allocation of such attempts has started nothing.
+    // A missing program counts as no start: an allocation of such attempts has started nothing.
     if (ending.start_error != 0 && !is_side(ended.attempt)) allocation.started = false;
     if (!ending.found_code.empty()) return return_attempt(fold, ended.attempt, ending.cause, at);
     if (!allocation.probe_of.empty()) return take_probe(ended);
@@ -349,7 +348,7 @@ struct LineFolder {
       ending.source = SaidBy::scheduler;
     }
     RecordsSummary recorded = records.value_or(RecordsSummary{});
-    // What the agent saw on the nodes goes before what is wrong with the numbers.
+    // The agent's observations on the nodes outrank doubts about the figures.
     if (recorded.result && ended.ending.mark != Mark::none)
       recorded.result->mark = ended.ending.mark;
     if (recorded.result && recorded.result->mark == Mark::none &&
@@ -364,14 +363,14 @@ struct LineFolder {
     const TrialRow* trial = attempt == nullptr ? nullptr : fold.world.trial(attempt->trial);
     return trial != nullptr && trial->side != SideRun::none;
   }
-  /// What the runner says of its clock goes before what the node agents have seen.
+  /// The runner's own clock figures outrank those of node agents.
   static void add_pace(AddMeasurement& measured, const Ended& ended) {
     if (ended.sm_clock_mhz > 0 &&
         measured.metrics.emplace("sm_clock_mhz", ended.sm_clock_mhz).second)
       measured.throttled = ended.throttled;
     if (ended.power_w > 0) measured.metrics.emplace("power_w", ended.power_w);
   }
-  /// What was disturbed tells nothing about who is slow.
+  /// Compares nodes by their own work; disturbed runs tell nothing about slow nodes.
   void compare_nodes(const Ended& ended, const RecordsSummary& recorded) const {
     const AttemptRow* attempt = fold.world.attempt(ended.attempt);
     const bool fresh =
@@ -396,10 +395,10 @@ struct LineFolder {
     const std::string why = flawed ? records->flaw
                                    : fmt::format("{}: {}", name(ended.ending.outcome),
                                          silent ? "its result has no speed" : ended.ending.cause);
-    // Its own time: a daemon may read of it long after.
+    // Use the line's time: a daemon may read it long after.
     take_control({fold.world, at}, policy, allocation, time, figures, any ? "" : why);
   }
-  /// It has no trial: what counts is whether it was measured.
+  /// A probe has no trial: it only matters if it was measured.
   void take_probe(const Ended& ended) const {
     const std::string cause = fmt::format("{}: {}", name(ended.ending.outcome), ended.ending.cause);
     end_probe(fold, policy, allocation, ended.ending.outcome == Outcome::completed, cause);
@@ -414,7 +413,7 @@ struct LineFolder {
       allocation.draining = allocation.gave_back = true;
     return_attempt(fold, revoked.attempt, "taken back before it started", at);
   }
-  /// As orders_for() takes attempts back.
+  /// True if orders_for() takes this attempt back, so that its return was asked for.
   [[nodiscard]] bool is_asked_for(AttemptId id) const {
     const AttemptRow* attempt = fold.world.attempt(id);
     if (attempt == nullptr || attempt->revoked) return true;
@@ -473,7 +472,8 @@ std::vector<AttemptId> open_attempts(const World& world, AllocationId allocation
 
 namespace {
 
-/// Of an attempt whose allocation is gone: what its records say, else why that has gone. With
+/// Ending of an attempt whose allocation is gone: from its records, else the reason why the
+/// allocation is gone. With
 /// --no-kill a job outlives all nodes but its lead's.
 Ending ending_of(const RecordsSummary& records, const AllocationRow& allocation,
     const std::string& lead_node, const std::string& why) {
@@ -507,7 +507,7 @@ void fold_gone(Fold fold, const Policy& policy, AllocationId allocation,
         ending_of(orphan.records, *row, fold.world.lead_node(allocation), why), orphan.records,
         last_sign(*row, fold.now));
   }
-  // Where its short run has ended this says nothing new.
+  // A drained probe has told its result already.
   if (!row->probe_of.empty() && row->draining && row->claimed_at == 0) {
     put_off_probe(fold, *row);
   } else if (!row->probe_of.empty()) {

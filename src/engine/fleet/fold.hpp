@@ -25,12 +25,12 @@ struct Fold {
 void fold_line(Fold fold, const Policy& policy, AllocationId allocation, const FromLead& line,
     const std::optional<RecordsSummary>& records);
 
-/// What the scheduler says. A job that ended does not end its allocation here: its files have
-/// to be read once more first (fold_gone).
+/// Takes an event of the scheduler. A job that ended does not end its allocation here: its files
+/// have to be read once more first (fold_gone).
 void fold_scheduler(Fold fold, const SchedulerEvent& event);
 
-/// It is submitted again, under the same token: should the first job turn up after all, the
-/// claim lets one of the two run.
+/// Submits it again under the same token. If the first job turns up after all, the claim lets one
+/// of the two run.
 void submit_again(Fold fold, const AllocationRow& row);
 
 /// An attempt of an allocation that is gone, with what its records hold.

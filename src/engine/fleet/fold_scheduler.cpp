@@ -25,11 +25,11 @@ void clear_missing(AllocationRow& row) {
 struct SchedulerFolder {
   Fold fold;
 
-  /// Of an answer about an allocation: none where nobody knows its token.
+  /// Allocation that an answer is about; null if its token is unknown.
   [[nodiscard]] const AllocationRow* of(const auto& event) const {
     return fold.world.allocation_of(event.token);
   }
-  /// What runs in it ends with it, which speaks against the lead's node once.
+  /// True if running attempts end with it, which count against the lead's node once.
   [[nodiscard]] bool will_blame_lead_node(const AllocationRow& row) const {
     const auto open = open_attempts(fold.world, row.id);
     return !fold.world.lead_node(row.id).empty() &&
@@ -86,11 +86,11 @@ struct SchedulerFolder {
       row.done();
       add_event(fold, {.allocation = row->id, .kind = EventKind::refused, .detail = event.why});
       if (!row->probe_of.empty() || !slurm::lacks_nodes(event.why)) return;
-      // It may be that there are too few nodes without those that are out.
+      // Excluded nodes may leave too few for the job.
       if (row->avoid.empty() || !nodes_out(fold.world).empty())
         return let_all_in(fold, "a job that excluded it was refused");
       end_finals_without_nodes(fold.world, *row, fold.now);
-      fold.world.edit(*known)->draining = true;  // nobody has failed
+      fold.world.edit(*known)->draining = true;  // no start has failed
     }
   }
   void operator()(const SubmitDeferred& event) const {
@@ -161,7 +161,8 @@ struct SchedulerFolder {
       if (!row->end_outcome) row->end_outcome = event.outcome;
       row->own_cancel = event.own_cancel;
     }
-    // It had started: Slurm has put it back, against --no-requeue. It is not started again.
+    // Slurm has put a started job back into the queue, against --no-requeue. It must not start
+    // again.
     if (event.state == JobState::pending && event.after_claim && !row->end_outcome) {
       row->end_outcome = Outcome::preempted;
       row->end_reason = "put back into the queue: " + event.detail;
@@ -192,7 +193,7 @@ struct SchedulerFolder {
       if (row->end_reason.empty()) row->end_reason = "its job no longer exists";
     }
   }
-  void operator()(const SiteSeen&) const {}  // of the site, not of the world
+  void operator()(const SiteSeen&) const {}  // concerns the site, not the world
   void operator()(const LookFailed& event) const {
     add_event(fold, {.kind = EventKind::look_failed, .detail = event.why});
   }

@@ -18,7 +18,7 @@ constexpr double starts_at_once_s = 60;
 /// Lanes asked for at once, for each that has just started: 1, 4, 16, ...
 constexpr std::int64_t lanes_for_each_started = 4;
 
-/// None: no attempt has started there. They start in the order in which they were assigned.
+/// Empty: no attempt has started there. Attempts start in the order of their assignment.
 std::optional<Timestamp> first_start_in(const World& world, AllocationId allocation) {
   for (const AttemptId id : world.attempts_of(allocation)) {
     const Timestamp at = world.attempts().at(id).started_at;
@@ -62,7 +62,7 @@ std::int64_t lanes_for_work(const Demand& demand, const Policy& policy) {
 
 std::int64_t lanes_for_idle_nodes(const World& world, SweepId sweep, const Demand& demand) {
   std::int64_t lanes = 0;
-  double start_s = 0;  // of the newest
+  double start_s = 0;  // start of the newest lane
   for (const auto& [id, row] : world.allocations()) {
     if (!live(row) || row.backend != Backend::slurm) continue;
     if (row.claimed_at == 0) return 0;

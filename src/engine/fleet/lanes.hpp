@@ -15,21 +15,23 @@ namespace shardsweep {
 /// Work for one node count.
 struct Demand {
   std::int32_t nodes = 1;
-  double predicted_s = 0;        ///< of what waits and of what is assigned and not over
-  double longest_s = 0;          ///< of one of them
+  double predicted_s = 0;        ///< predicted time of waiting and of assigned, unfinished trials
+  double longest_s = 0;          ///< longest predicted time among them
   std::int64_t trials = 0;       ///< the same
-  std::int64_t waiting = 0;      ///< of them, not assigned
+  std::int64_t waiting = 0;      ///< number of them that are not assigned
   std::int64_t live = 0;         ///< allocations that take such work
-  std::int64_t allocations = 1;  ///< that there should be
-  std::int32_t final_set = 0;    ///< of the first that waits, where it is on other nodes
+  std::int64_t allocations = 1;  ///< wanted number of allocations
+  std::int32_t final_set = 0;    ///< set of the first waiting trial, if it has to run on other
+                                 ///< nodes
   std::string avoid{};           ///< the same: these
 };
 
 /// Limits to filling the lanes of one node count, so that others that start find work.
 struct Share {
-  /// Of lanes in the order of their making, those that are filled before they start.
+  /// Number of lanes, in the order of their making, that are filled before they start.
   std::int64_t waiting_lanes = std::numeric_limits<std::int64_t>::max();
-  double predicted_s = std::numeric_limits<double>::infinity();  ///< of a lane
+  double predicted_s = std::numeric_limits<double>::infinity();  ///< limit of predicted time in a
+                                                                 ///< lane
 };
 
 /// Attempts that a lane holds at least: one runs, and one waits so that no GPU does.
@@ -42,7 +44,8 @@ inline constexpr std::int64_t least_open = 2;
 [[nodiscard]] bool within_limits(
     const World& world, SweepId sweep, const SweepFacts& facts, std::int32_t nodes);
 
-/// As many as the predicted work is worth: `lane.ahead` of it each, or `lane.length` attempts.
+/// Number of lanes that the predicted work is worth: `lane.ahead` of it each, or `lane.length`
+/// attempts.
 [[nodiscard]] std::int64_t lanes_for_work(const Demand& demand, const Policy& policy);
 
 /// Short work, too, takes what is free: a lane that started at once says that nodes stand idle,

@@ -20,7 +20,7 @@
 namespace shardsweep {
 namespace {
 
-// Beyond it a node is nobody's to wait for.
+// A longer quarantine would be as good as an exclusion.
 constexpr double longest_quarantine_s = 86400;
 
 /// On this machine agents die when its user ends them, and no other machine takes over: only
@@ -132,7 +132,7 @@ void add_evidence(Fold fold, const std::string& node, NodeCharge evidence) {
 
 void suspect_others(Fold fold, const AttemptRow& attempt) {
   const auto* here = fold.world.nodes_of(attempt.allocation);
-  // Where it ran is not known: nothing can be concluded.
+  // Nodes of the attempt are unknown: conclude nothing.
   if (here == nullptr) return;
   std::vector<std::pair<std::string, EvidenceKind>> suspects;
   for (const auto& [name, node] : fold.world.nodes()) {
@@ -200,7 +200,7 @@ Probe probe_of(const SweepSpec& sweep, const Point& example) {
 void end_probe(Fold fold, const Policy& policy, const AllocationRow& allocation, bool passed,
     const std::string& cause) {
   const NodeRow* row = fold.world.node(allocation.probe_of);
-  // Somebody may have cleared it.
+  // A user may have cleared the node.
   if (row == nullptr || row->state != NodeState::probation) return;
   fold.world.record(EndProbe{allocation.id, passed, cause, fold.now});
   if (passed) return trust(fold, *row, "let back in: a short run was measured on it");

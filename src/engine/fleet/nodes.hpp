@@ -19,7 +19,7 @@
 
 namespace shardsweep {
 
-/// What this machine's node agent calls itself (`launch: local`).
+/// Name of this machine's node agent (`launch: local`).
 inline constexpr std::string_view local_node = "local";
 
 /// Speaks against the node, whatever ran there.
@@ -45,7 +45,7 @@ void forget_evidence_of(Fold fold, const Policy& policy, TrialId trial);
 [[nodiscard]] inline AttemptId probe_attempt(const AllocationRow& allocation) {
   return -allocation.id;
 }
-/// What a probe runs in place of a sweep's trial: a model of toy size over all slots of one
+/// Work of a probe in place of a sweep's trial. It is a model of toy size over all slots of one
 /// node, with the sweep's runner, dtype and environment.
 struct Probe {
   SweepSpec sweep;
@@ -57,14 +57,14 @@ struct Probe {
 void end_probe(Fold fold, const Policy& policy, const AllocationRow& allocation, bool passed,
     const std::string& cause);
 
-/// Nobody waits for the node any more, so the probe was not run: it is due again.
+/// Makes a probe due again that was not run, because no sweep waits for the node any more.
 void put_off_probe(Fold fold, const AllocationRow& allocation);
 /// True where a node is to be tried again, and there is work that it could do.
 [[nodiscard]] bool probe_is_due(const World& world, Timestamp now);
 
 /// Slurm has no nodes for a job without those that are excluded: they come back, all of them.
 void let_all_in(Fold fold, const std::string& why);
-/// As a user asked.
+/// Clears a node at a user's request.
 void clear_node(Fold fold, const NodeRow& node, const std::string& who);
 
 /// Excludes nodes with enough evidence, within policy.most_out.
@@ -75,7 +75,7 @@ void judge_nodes(Fold fold, const Policy& policy);
 /// True where an allocation holds a node that is out: it gets no more work.
 [[nodiscard]] bool holds_node_out(const World& world, AllocationId allocation);
 
-/// Of a list as Slurm writes it: the batch host comes first. Empty where it names none.
+/// First node of a list in Slurm's form: the batch host. Empty: it names none.
 [[nodiscard]] std::string first_node(std::string_view slurm_list);
 
 }  // namespace shardsweep

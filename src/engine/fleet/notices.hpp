@@ -23,7 +23,7 @@ class Watcher {
   /// A scheduler could not be looked at, or has answered.
   void look_failed(const std::string& why, Timestamp now);
   void look_succeeded(Timestamp now);
-  /// What is to be told now; each thing once until it is over.
+  /// Notices that are due now; each fact is told once until it is over.
   [[nodiscard]] std::vector<Notice> take(const World& world, const Policy& policy, Timestamp now);
 
  private:
@@ -33,7 +33,7 @@ class Watcher {
 
   std::vector<Notice> notices_;
   std::set<SweepId> open_;   ///< sweeps with trials to run
-  std::set<SweepId> again_;  ///< of these: measured again, whose end is no news
+  std::set<SweepId> again_;  ///< sweeps in `open_` that are measured again: their end is no news
   std::map<SweepId, Timestamp> progress_;
   std::set<SweepId> stalled_;  ///< told
   std::optional<Timestamp> blind_since_;

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view no_worker = "outside";
 constexpr std::string_view named_worker = "outside ";
-/// Of two numbers that somebody has rounded: tokens per second, and milliseconds.
+/// Tolerance for two rounded numbers: tokens per second, and milliseconds.
 constexpr double rounding = 0.02;
 constexpr std::size_t least_evidence = 3;
 constexpr std::size_t most_evidence = 2000;

@@ -27,13 +27,13 @@ namespace shardsweep {
 /// An empty one of the sweep's, as one in which somebody outside works.
 [[nodiscard]] AllocationRow outside_allocation(
     AllocationRow row, const std::string& sweep, const HandOut& asked, Timestamp now);
-/// Its one attempt has begun, and it takes nothing more.
+/// Starts the only attempt of an outside allocation, which takes no other.
 void hold_outside(Fold fold, const Policy& policy, const AllocationRow& row);
 
 /// A letter or digit, then at most 31 of these, '.', '_' and '-': it becomes part of a job's
 /// name.
 [[nodiscard]] bool is_worker_name(std::string_view name);
-/// Who was given a point, by its allocation's host; empty: somebody who has said no name.
+/// Worker that was given a point, by its allocation's host; empty: a worker without a name.
 [[nodiscard]] std::string worker_of(const std::string& host);
 
 /// Why its trial is not wanted any more, whatever its lease says. Empty: it is.
@@ -41,16 +41,16 @@ void hold_outside(Fold fold, const Policy& policy, const AllocationRow& row);
 /// Why nobody waits for it any more: it is not wanted, or its lease is over. Empty: it is out.
 [[nodiscard]] std::string why_taken_back(
     const World& world, const AllocationRow& row, Timestamp now);
-/// Whether a result of an attempt that was taken back is still the first: nobody else has the
-/// point or has measured it, and nobody has asked for less or for a newer one.
+/// True if a late result of a returned attempt still counts. It does not if another worker has or
+/// measured the point, or if a request made it unwanted or asked for a newer result.
 [[nodiscard]] bool is_still_wanted(const World& world, const OutsideAttempt& late);
-/// Its attempt ends so, and the allocation with it.
+/// Ends the attempt with this ending, and its allocation with it.
 void close_outside(Fold fold, const Policy& policy, AllocationId id, const Ending& ending,
     const std::optional<RecordsSummary>& records);
-/// The same, without a result.
+/// Ends the attempt without a result.
 void take_back(Fold fold, const Policy& policy, AllocationId id, const std::string& why);
 
-/// What a result is held to.
+/// Facts that a result is checked against.
 struct OutsidePoint {
   std::int64_t tokens_per_step = 0;
   std::int32_t gpus = 1;
@@ -59,7 +59,7 @@ struct OutsidePoint {
 /// A fault that says what is wrong with it: numbers that are none, that contradict each other
 /// or the point, a failure without evidence.
 [[nodiscard]] Result<void> check(const OutsideResult& result, const OutsidePoint& point);
-/// Of a result that has passed: its measurement, without what only the caller knows.
+/// Measurement of a result that has passed its check; the caller adds what it alone knows.
 [[nodiscard]] AddMeasurement measurement_of(
     const OutsideResult& result, const OutsidePoint& point, const std::string& worker);
 

@@ -14,7 +14,7 @@
 
 namespace shardsweep {
 
-/// What a result has to agree with. Nothing is checked of what is not known.
+/// Values that a result has to agree with; unknown values are not checked.
 struct Expected {
   std::optional<std::int64_t> n_params;
   std::optional<std::int64_t> tokens_per_step;

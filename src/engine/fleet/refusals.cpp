@@ -55,7 +55,7 @@ bool names_number(std::string_view text, std::string_view number) {
   return false;
 }
 
-/// What was said, whichever rank said it.
+/// Words of the refusal, without the rank.
 std::string_view words_of(const TrialRow& trial) {
   std::string_view words = trial.cause;
   const std::size_t colon = words.find(": ");
@@ -67,7 +67,8 @@ bool speaks_of_batches(std::string_view words) {
   return words.find("atch") != words.npos || words.find("accum") != words.npos;
 }
 
-/// They speak of the axis, as "tp" or "tensor". Batches and GPUs often have a degree's number.
+/// True if the words name the axis, as "tp" or "tensor". Batches and GPUs often have a degree's
+/// number.
 bool names_axis(std::string_view words, const NamedAxis& axis) {
   if (words.find(axis.stem) != words.npos) return true;
   const auto letter_at = [words](
@@ -78,14 +79,14 @@ bool names_axis(std::string_view words, const NamedAxis& axis) {
   return false;
 }
 
-/// What all of them have and the words name, by its axis and number. By numbers alone: all that
-/// they have in common, since any of it may be meant. Empty: the words name nothing.
+/// Numbers that all refused trials share and that the words name, by axis and number. If the words
+/// only have numbers: all shared numbers that may be meant. Empty: the words name nothing.
 Parts explanation(const Trials& refused) {
   const TrialRow& first = *refused.front();
   const std::string_view words = words_of(first);
   Parts common;
   Parts named;
-  bool any = false;  // of their numbers stands in the words
+  bool any = false;  // true: the words contain one of their numbers
   for (const NamedAxis& axis : named_axes) {
     const std::int32_t value = axis.of(first);
     const bool shared = std::all_of(refused.begin(), refused.end(),
@@ -103,14 +104,14 @@ Parts explanation(const Trials& refused) {
 std::string text_of(const Parts& parts) {
   std::string text;
   for (const auto& [name, value] : parts) {
-    // Of the degrees that most layouts have at 1.
+    // Most layouts have these degrees at 1.
     if (value == 1 && (name == "cp" || name == "ep" || name == "vpp")) continue;
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, value);
   }
   return text;
 }
 
-/// Of a group that was refused with equal words.
+/// Adds the rules of a group that was refused with equal words.
 void add_rules(const Trials& refused, std::vector<RefusedRule>& rules) {
   const std::string_view words = words_of(*refused.front());
   const auto add = [&](const std::string& what, const Trials& like, const Parts& parts) {
@@ -136,7 +137,7 @@ bool was_not_refused(const TrialRow& trial) {
       outcome != Outcome::cancelled;
 }
 
-/// Those that wait. What was asked for by name runs once more.
+/// Waiting trials. A trial that a user named runs once more.
 Trials waiting_of(const World& world, SweepId sweep) {
   Trials all;
   for (const auto& [nodes, queue] : world.index().waiting(sweep)) {

@@ -13,7 +13,7 @@
 
 namespace shardsweep {
 
-/// What two refusals with equal words say of others.
+/// Rule that two refusals with equal words give for other trials.
 struct RefusedRule {
   std::string text;  ///< "each layout with tp 8 is refused (SLUG, SLUG): WORDS"
   /// Numbers of the axes that are meant; empty: all micro-batches of one lane.
@@ -25,7 +25,7 @@ struct RefusedRule {
   [[nodiscard]] bool ends_by(const TrialRow& trial) const;
 };
 
-/// Of trials of one sweep that its trainer has refused.
+/// Rules from refused trials of one sweep.
 [[nodiscard]] std::vector<RefusedRule> refused_rules(const std::vector<const TrialRow*>& refused);
 
 /// Planned trials that need no start to be refused, and why.

@@ -19,7 +19,7 @@
 namespace shardsweep {
 namespace {
 
-/// Somebody is woken up by it.
+/// Chance of a false alarm, by which somebody is woken up.
 constexpr double alarm_error = 0.01;
 constexpr double shown_error = 0.05;
 /// A drop is said when so many runs, or pairs, have shown it.
@@ -36,7 +36,7 @@ double median_of_speeds(std::vector<SeriesPoint> points) {
   return points.empty() ? 0 : points[(points.size() - 1) / 2].speed;
 }
 
-/// As `history` sees them: a layout's measurements, the oldest first.
+/// Measurements of a layout in the order of `history`: the oldest first.
 std::vector<SeriesPoint> points_of(RowsOfLayout rows) {
   std::erase_if(rows, [](const FinalsRow* row) {
     return row->side != SideRun::none || row->tokens_per_s_per_gpu <= 0;
@@ -221,7 +221,7 @@ class OneLayout {
   std::string name_;
   const Noise& noise_;
   std::vector<SeriesPoint> points_;
-  std::map<std::int32_t, RowsOfLayout> rounds_;  ///< of this time
+  std::map<std::int32_t, RowsOfLayout> rounds_;  ///< rounds of this time
   bool waits_ = false;
   bool cancelled_ = false;
   bool settled_ = false;

@@ -22,8 +22,8 @@ namespace shardsweep {
 
 struct RemeasureInput {
   Remeasure asked{};
-  FinalsSettings finals{};  ///< as `best` ranks by; their `resolve` holds here too
-  std::int32_t number = 1;  ///< of this time
+  FinalsSettings finals{};  ///< settings that `best` ranks by; their `resolve` holds here too
+  std::int32_t number = 1;  ///< number of this time
   /// Snapshots, or digests of images: of the time before, and now.
   std::string was{};
   std::string is{};
@@ -31,7 +31,7 @@ struct RemeasureInput {
       slower{};  ///< layouts that are known to be slower, by the trials that brought them
 };
 
-/// What this time says of one layout.
+/// Verdict of this time on one layout.
 struct Remeasured {
   TrialId of = 0;       ///< the trial that brought it
   bool slower = false;  ///< surely, and confirmed
@@ -42,7 +42,7 @@ struct Remeasured {
 
 struct RemeasurePlan {
   std::vector<NewFinal> due{};      ///< runs of the next round
-  std::vector<Remeasured> found{};  ///< of all its layouts, once it is over
+  std::vector<Remeasured> found{};  ///< verdicts on all layouts, once the time is over
   bool over = false;
 };
 

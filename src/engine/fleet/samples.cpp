@@ -14,7 +14,7 @@ void check_trial(const World& world, const TrialRow& row) {
   check_row(row);
   INVARIANT(world.index().agrees(row), "the index says of a trial what its row says", row.id,
       row.state, row.outcome, row.hidden);
-  // It is where its attempt is.
+  // A trial's state follows from its attempts.
   std::int64_t open = 0;
   bool runs = false;
   for (const AttemptId id : world.index().attempts_at(row.id)) {

@@ -11,7 +11,7 @@ namespace shardsweep {
 
 class Samples {
  public:
-  static constexpr int rows_per_pass = 8;  ///< of each kind
+  static constexpr int rows_per_pass = 8;  ///< rows of each kind
 
   /// The next rows. Throws BrokenInvariant. `apart`: sweeps that are not looked at.
   void check(const World& world, const std::set<SweepId>& apart = {});

@@ -11,9 +11,9 @@
 
 namespace shardsweep {
 
-/// Of each cell in which nothing measured is to come: its winner's profile, and the snapshots
-/// of its layouts that ran out of memory (most_snapshots). What has been made once is not made
-/// again, however it ended. A winner that a later run has made gets a profile of its own.
+/// Runs due in cells that wait for no measurement: a profile of the winner, and snapshots of its
+/// layouts that ran out of memory (most_snapshots). A run is made once, however it ended. A later
+/// winner gets a profile of its own.
 [[nodiscard]] std::vector<NewFinal> due_side_runs(
     const std::vector<FinalsRow>& rows, const Measure& measure, const SideRuns& wanted);
 

@@ -10,11 +10,12 @@
 
 namespace shardsweep {
 
-/// Its lines up to now are folded. The lead's own clock is not asked: it may be hours off. A
-/// process that has read a line waits for half of policy.lead_limit_s before it notes in the
-/// row that the lead is quiet; one that has read none notes it with its first look, because
-/// passes from cron are processes of their own. Half the limit after that note, without a line,
-/// the allocation is to be cancelled, and what ran in it is a node failure.
+/// Judges a lead's silence; its lines up to now are folded. The lead's own clock is not used,
+/// because it may be hours off. A process that has read a line waits for half of
+/// policy.lead_limit_s before it notes in the row that the lead is quiet. A process that has read
+/// none notes it at its first look, because passes from cron are processes of their own. If no line
+/// comes within half the limit after that note, the allocation is to be cancelled, and its running
+/// attempt is a node failure.
 void judge_silence(Fold fold, const Policy& policy, const AllocationRow& allocation);
 
 }  // namespace shardsweep

@@ -142,8 +142,8 @@ std::optional<std::string> beyond_time(
       longest->first, duration_text(longest->second.longest_s));
 }
 
-/// Of the live allocations on a cluster for which `fits` holds, or of which it is not known:
-/// how many, or their nodes.
+/// Counts live allocations on a cluster for which `fits` holds, or might hold; `nodes`: counts
+/// their nodes.
 template <class Fits>
 std::int64_t SiteLimits::count(const Fits& fits, bool nodes) const {
   std::int64_t sum = 0;
@@ -259,7 +259,7 @@ std::optional<std::string> SiteLimits::others_wait(
 
 bool SiteLimits::must_give_back(const SweepFacts& facts, const AllocationRow& row) const {
   if (opens_in_min(facts.policy.hours, clock_.minute) > 0) return true;
-  // What still waits takes nothing from anybody, and keeps its place.
+  // A waiting job takes nothing from others, and keeps its place.
   const bool runs = row.claimed_at != 0 && row.backend != Backend::local;
   return runs && static_cast<Yield>(facts.policy.yield) == Yield::drain &&
       facts.site.others_known && !partitions_of(facts, row.nodes).empty() &&

@@ -18,7 +18,7 @@
 
 namespace shardsweep {
 
-/// What decide() must know of a sweep besides its rows.
+/// Facts about a sweep, besides its rows, that decide() needs.
 struct SweepFacts {
   Policy policy;
   std::int32_t slots_per_node = 1;
@@ -33,14 +33,14 @@ struct SweepFacts {
   std::vector<SlurmValue> gpus{};    ///< asked of each node: gpu:8
   std::vector<SlurmValue> memory{};  ///< the same: 64G
   SiteFacts site{};
-  bool site_awaited = false;  ///< its first answer is still to come
+  bool site_awaited = false;  ///< the first answer of its site is still to come
 };
 
 /// The moment by the clock on the wall.
 struct WallClock {
   Timestamp now = 0;
-  std::int32_t minute = 0;  ///< of the week, from Monday 00:00
-  std::int32_t second = 0;  ///< of that minute
+  std::int32_t minute = 0;  ///< minute of the week, from Monday 00:00
+  std::int32_t second = 0;  ///< second of that minute
 };
 
 class SiteLimits {
@@ -52,9 +52,9 @@ class SiteLimits {
   /// `needed_s` of wall time in all.
   [[nodiscard]] std::optional<std::string> refuses(
       const SweepFacts& facts, std::int32_t nodes, double needed_s) const;
-  /// It has to leave after what runs in it.
+  /// True if the allocation has to leave after its running attempt.
   [[nodiscard]] bool must_give_back(const SweepFacts& facts, const AllocationRow& row) const;
-  /// When the hours end; 0: never.
+  /// End of the allowed hours; 0: never.
   [[nodiscard]] Timestamp closes_at(const SweepFacts& facts) const;
   /// Wall time for an allocation that wants `wanted_s` and must have `needed_s`: no longer than
   /// its partition gives, it has to end before the hours do, and be able to wait for its nodes
@@ -85,7 +85,7 @@ void add_options(const SweepSpec& sweep, const SiteSpec& site, SweepFacts& facts
 /// Empty if it can start, or if Slurm has not said.
 [[nodiscard]] std::optional<std::string> beyond_partition(
     const SweepFacts& facts, std::int32_t nodes);
-/// The same of wall time: an attempt needs `least_s` at least.
+/// Why no partition gives wall time for an attempt that needs at least `least_s`; empty: one does.
 [[nodiscard]] std::optional<std::string> beyond_time(
     const SweepFacts& facts, std::int32_t nodes, double least_s);
 inline constexpr std::string_view beyond_advice =

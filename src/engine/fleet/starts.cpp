@@ -23,16 +23,14 @@ bool was_let_back_in(const NodeRow& node, Timestamp since) {
   return node.state == NodeState::trusted && node.since > since;
 }
 
-/// It was refused while it excluded nodes that have been let back in since: several jobs may
-/// have asked for the same impossible rest, and the next ones ask for all nodes.
+/// True if the job was refused while it excluded nodes that have been let back in since.
 bool excluded_too_many(const AllocationRow& allocation, const World& world) {
   if (allocation.submission != Submission::refused) return false;
   return std::any_of(world.nodes().begin(), world.nodes().end(),
       [&](const auto& entry) { return was_let_back_in(entry.second, allocation.created_at); });
 }
 
-/// Its nodes have failed their check, and were let back in since: an end that comes late would
-/// pause what somebody has just mended and resumed.
+/// True if its nodes failed their check and were let back in since.
 bool has_mended_nodes(const AllocationRow& allocation, const World& world) {
   bool any = false;
   for (const ControlRow& row : world.controls()) {
@@ -76,8 +74,7 @@ std::string node_without_agents(const AllocationRow& allocation, const World& wo
   return node == local_node ? "" : node;
 }
 
-/// Its lead has ended without a word, and nothing that it had started came to an end: agents
-/// that can't live there start one attempt after the other, and each is lost.
+/// True if the lead ended without a word, and none of its started attempts came to an end.
 bool died_at_work(const AllocationRow& allocation, const World& world) {
   if (allocation.said_bye || allocation.end_outcome) return false;
   bool runs = false;
@@ -101,8 +98,8 @@ bool has_failed_before(const World& world, const std::string& name) {
 
 Start judge_start(const AllocationRow& allocation, const World& world, Timestamp now) {
   if (allocation.started) return died_at_work(allocation, world) ? Start::failed : Start::began;
-  // One that was drained because nothing was left for it has failed at nothing. One that gave its
-  // work back has, and one that was drained because its nodes had failed their check.
+  // An allocation that was drained for want of work has failed at nothing. It has failed if it gave
+  // its work back, or was drained because its nodes failed their check.
   const bool is_bad = has_bad_node(world, allocation.id);
   if (allocation.draining && !allocation.gave_back && !is_bad) return Start::unwanted;
   if (hours_went_by(allocation, now)) return Start::unwanted;

@@ -15,8 +15,8 @@
 namespace shardsweep {
 
 enum class Start : std::uint8_t {
-  began,        ///< something has started in it
-  unwanted,     ///< it was released before, or what has ended it is mended: says nothing
+  began,        ///< some attempt has started in it
+  unwanted,     ///< released before its start, or the cause of its end is mended: not counted
   failed,       ///< refused, held, ended by the site, never got to its lead, or lost all with it
   failed_node,  ///< a node took it with it, or somebody with a better claim
 };
@@ -29,8 +29,8 @@ enum class Start : std::uint8_t {
 [[nodiscard]] std::optional<std::string> count_start(Fold fold, const Policy& policy,
     const AllocationRow& allocation, const std::string& why, const std::string& log);
 
-/// Its programs are not those that it was submitted with: it is paused. `change` names both
-/// hashes. Empty where it is not active; else the reason.
+/// Pauses a sweep whose programs differ from those at its submission. `change` names both hashes.
+/// Returns the reason; empty: the sweep is not active.
 [[nodiscard]] std::string stop_for_programs(
     Fold fold, const SweepRow& sweep, const std::string& change);
 

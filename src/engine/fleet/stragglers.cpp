@@ -18,10 +18,11 @@
 namespace shardsweep {
 namespace {
 
-constexpr std::size_t most_peers_kept = 8;  // of one attempt: two tell that it is not the peer
+constexpr std::size_t most_peers_kept = 8;  // limit for one attempt: two peers show that the peer
+                                            // is not to blame
 constexpr std::size_t least_peers = 2;
 
-/// By stage and node: the own time of the slowest rank, which is what the others wait for.
+/// Work time of the slowest rank, which the others wait for, by stage and node.
 using Times = std::map<std::int32_t, std::map<std::size_t, double>>;
 
 Times slowest_ranks(const OwnWork& work, std::size_t nodes) {
@@ -103,7 +104,7 @@ std::vector<NodePace> paces(const OwnWork& work, const std::vector<std::string>&
   if (!whole) return {};
   std::map<std::size_t, NodePace> worst;
   for (const auto& [stage, times] : slowest_ranks(work, nodes.size())) {
-    if (times.size() < 2) continue;  // nobody else does this work
+    if (times.size() < 2) continue;  // no other node does this work
     for (const auto& [node, own_ms] : times) {
       NodePace pace{.node = nodes[node], .ratio = 1, .peers = {}};
       std::vector<double> others_ms;
@@ -152,7 +153,7 @@ void note_paces(Fold fold, const Policy& policy, const AttemptRow& attempt,
   for (const NodePace& pace : paces) {
     const bool slow = pace.ratio >= policy.slow_node_factor;
     const NodeRow* known = fold.world.node(pace.node);
-    // Of most nodes there is never anything to be said.
+    // Most nodes are never slow: skip them.
     const bool was_slow = known != nullptr &&
         std::any_of(known->evidence.begin(), known->evidence.end(),
             [](const NodeCharge& one) { return one.kind == EvidenceKind::slower; });

@@ -34,8 +34,8 @@ struct NodePace {
 
 struct Slowness {
   double ratio = 1;           ///< median over the attempts in which it was slow
-  std::int64_t attempts = 0;  ///< in which it was slow
-  std::int64_t compared = 0;  ///< since it was first slow
+  std::int64_t attempts = 0;  ///< attempts in which it was slow
+  std::int64_t compared = 0;  ///< attempts compared since it was first slow
   std::vector<std::string> peers{};
 };
 /// A node that was slower by policy.slow_node_factor in at least policy.slow_node_after
@@ -43,8 +43,8 @@ struct Slowness {
 [[nodiscard]] std::optional<Slowness> slowness(
     const NodeRow& node, const Policy& policy, Timestamp now);
 
-/// What one measured attempt tells about its nodes: kept for those that are slow, or were
-/// before; a node that has become a straggler by it gets that as evidence.
+/// Notes the paces of one measured attempt for nodes that are slow, or were before. A node that
+/// becomes a straggler by it gets that as evidence.
 void note_paces(
     Fold fold, const Policy& policy, const AttemptRow& attempt, const std::vector<NodePace>& paces);
 

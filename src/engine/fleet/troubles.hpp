@@ -31,14 +31,14 @@ class Troubles {
   /// Replaces the active sweeps, by name, whose files can't be read, and why.
   void set_unloaded(
       const World& world, const std::map<std::string, std::string>& why, Timestamp now);
-  /// Of submissions: replaces what the rows said before, and drops refusals of sweeps that do
-  /// not wait for a job any more.
+  /// Replaces the troubles of submissions by those in the rows, and drops refusals of sweeps that
+  /// no longer wait for a job.
   void set_submissions(const World& world);
 
   [[nodiscard]] const std::vector<Trouble>& all() const { return all_; }
-  /// What is worth telling: one look that has failed is not.
+  /// Troubles worth showing: a single failed look is not.
   [[nodiscard]] std::vector<Trouble> shown(Timestamp now) const;
-  /// Nothing can be stored: what fails now says nothing about trials, jobs or leads.
+  /// True if the storage fails: failures of trials, jobs or leads then tell nothing about them.
   [[nodiscard]] bool storage_fails() const;
 
  private:

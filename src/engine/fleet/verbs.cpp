@@ -144,7 +144,8 @@ class Decision {
     return std::any_of(selected_.trials.begin(), selected_.trials.end(),
         [&](const TrialRow& trial) { return trial.sweep == sweep.id; });
   }
-  /// Without a name imported sweeps are not meant; nor are cancelled ones by pause and resume.
+  /// Requests without names leave out imported sweeps; pause and resume also leave out cancelled
+  /// ones.
   [[nodiscard]] bool passes_over(const SweepRow& sweep) const {
     if (!request_.names.empty()) return false;
     const bool only_live = request_.verb == Verb::pause || request_.verb == Verb::resume;
@@ -281,7 +282,7 @@ class Decision {
     return text;
   }
 
-  /// What goes with the sweeps; what runs must end first.
+  /// Counts what is deleted with the sweeps; running trials must end first.
   Result<void> count_contents() {
     for (const SweepStep& step : steps_.sweeps) {
       const SweepContents& has = contents_.at(step.id);

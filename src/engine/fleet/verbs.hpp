@@ -16,7 +16,7 @@
 
 namespace shardsweep {
 
-/// What is asked for. `cancel` means a whole sweep, `cancel_trials` some of its trials.
+/// Action of a request. `cancel` means a whole sweep, `cancel_trials` some of its trials.
 enum class Action : std::uint8_t {
   pause,
   resume,
@@ -59,12 +59,12 @@ struct SweepRule {
 /// meant.
 [[nodiscard]] std::string trials_meant(const Request& request);
 
-/// What a request does to a sweep.
+/// Effect of a request on a sweep.
 struct SweepStep {
   SweepId id = 0;
   SweepEffect effect = SweepEffect::unchanged;
 };
-/// What it does to a trial; one that stays unchanged has no step.
+/// Effect of a request on a trial; a trial that stays unchanged has no step.
 struct TrialStep {
   TrialRow trial;
   TrialEffect effect = TrialEffect::unchanged;
@@ -74,8 +74,8 @@ struct Steps {
   Action action = Action::pause;
   std::vector<SweepStep> sweeps;
   std::vector<TrialStep> trials;
-  std::map<std::string, std::int64_t> counts;  ///< for the answer
-  std::string text;                            ///< for the user, one fact per line
+  std::map<std::string, std::int64_t> counts;  ///< counts for the answer
+  std::string text;                            ///< text for the user, one fact per line
 
   [[nodiscard]] bool empty() const { return sweeps.empty() && trials.empty(); }
 };

@@ -18,7 +18,7 @@ auto find_row(const Rows& rows, const Key& key) -> const typename Rows::mapped_t
 }  // namespace
 
 void World::read(WorldRows rows) {
-  // What this process has heard is in no row.
+  // Keep what this process has heard, which no row has.
   for (auto& [id, row] : rows.allocations) {
     const AllocationRow* known = allocation(id);
     if (known == nullptr) continue;
@@ -35,7 +35,7 @@ void World::read(WorldRows rows) {
 const WorldIndex& World::index() const {
   if (by_hand_) {
     WorldIndex fresh(rows_);
-    // One that holds already may be read just now.
+    // Readers may hold an index that still agrees: replace it only if it differs.
     if (!(fresh == index_)) index_ = std::move(fresh);
   }
   return index_;
@@ -220,7 +220,8 @@ void World::listen_anew(const AllocationRow& row, Timestamp now) {
 }
 
 void World::follow_clock(const ClockRow& clock) {
-  constexpr Timestamp least_step = 1'000'000;  // between two looks at two clocks time passes
+  constexpr Timestamp least_step = 1'000'000;  // some time passes between the readings of two
+                                               // clocks
   const Timestamp step = clock.ahead - rows_.clock.ahead;
   const bool same_boot = clock.boot_id == rows_.clock.boot_id;
   if (same_boot && std::abs(step) < least_step) return;

@@ -63,7 +63,7 @@ class World {
   explicit World(WorldRows rows) : rows_(std::move(rows)), index_(rows_) {}
   World(const World&) = delete;
   World& operator=(const World&) = delete;
-  /// Everything is read anew; what is not committed yet stays to be committed.
+  /// Takes newly read rows; uncommitted changes stay to be committed.
   void read(WorldRows rows);
 
   [[nodiscard]] const std::map<SweepId, SweepRow>& sweeps() const { return rows_.sweeps; }
@@ -75,23 +75,23 @@ class World {
   [[nodiscard]] const std::map<std::string, NodeRow>& nodes() const { return rows_.nodes; }
   [[nodiscard]] const std::vector<ControlRow>& controls() const { return rows_.controls; }
   [[nodiscard]] const ClockRow& clock() const { return rows_.clock; }
-  // Each is null where there is none.
+  // Each returns null if there is no such row.
   [[nodiscard]] const SweepRow* sweep(SweepId id) const;
   [[nodiscard]] const TrialRow* trial(TrialId id) const;
   [[nodiscard]] const AttemptRow* attempt(AttemptId id) const;
   [[nodiscard]] const AllocationRow* allocation(AllocationId id) const;
   [[nodiscard]] const AllocationRow* allocation_of(const std::string& token) const;
   [[nodiscard]] const NodeRow* node(const std::string& name) const;
-  /// What would take a scan of all trials or attempts.
+  /// Answers that would otherwise take a scan of all trials or attempts.
   [[nodiscard]] const WorldIndex& index() const;
-  /// Those of an allocation, ended ones too, the oldest first.
+  /// Attempts of an allocation, ended ones too, the oldest first.
   [[nodiscard]] const std::vector<AttemptId>& attempts_of(AllocationId id) const {
     return index().assigned_to(id).all;
   }
   /// Names of its nodes, as its agents said; null: they have not said any.
   [[nodiscard]] const std::vector<std::string>* nodes_of(AllocationId id) const;
 
-  /// Of the allocation's lead; empty: it has not said so.
+  /// Node of the allocation's lead; empty: the lead has not told it.
   [[nodiscard]] std::string lead_node(AllocationId id) const;
 
   // Rows of this world; references to them stay valid.
@@ -111,14 +111,14 @@ class World {
 
   /// An agent of the allocation has named its node.
   void see_node(SeenNode seen);
-  /// It has ended, and its nodes are others'.
+  /// Forgets the nodes of an ended allocation: others may have them.
   void forget_nodes(const AllocationRow& row);
-  /// Where a job began of which no lead has spoken. It is not stored: the scheduler says it
-  /// again, until its allocation is over.
+  /// Notes the node on which a job began whose lead has not spoken. It is not stored: the scheduler
+  /// repeats it until the allocation is over.
   void note_begun_on(const AllocationRow& row, const std::string& node);
   /// Empty: not known.
   [[nodiscard]] std::string begun_on(const AllocationRow& row) const;
-  /// What speaks against a node; a node that is not known yet gets its row.
+  /// Adds evidence against a node; a new node gets its row.
   void charge(const std::string& node, NodeCharge charge);
   /// `trial` (0: any) is nothing against the node any more. How much was forgotten.
   std::size_t forget_evidence(const NodeRow& node, TrialId trial);
@@ -134,17 +134,17 @@ class World {
   /// A line of the lead, read now, that is no news beside its time: kept in memory until the
   /// row changes.
   void hear_beat(const AllocationRow& row, std::int64_t n, Timestamp at, Timestamp now);
-  /// From now on its silence counts: it can speak, and this process listens.
+  /// Counts the lead's silence from now on: it can speak, and this process listens.
   void listen_anew(const AllocationRow& row, Timestamp now);
   /// The daemon's clocks as they are now. Where the wall clock was set, what is waited for by
   /// it is moved along: nothing has become older.
   void follow_clock(const ClockRow& clock);
-  /// What hear_beat() has kept in memory is worth a write.
+  /// Marks the beats of hear_beat(), which are only in memory, as worth a write.
   void record_beats(const AllocationRow& row) { note_row(row); }
 
   /// Not committed yet, in the order in which it happened.
   [[nodiscard]] const std::vector<Change>& changes() const { return changes_; }
-  /// They are committed.
+  /// Takes the changes, which are now committed.
   [[nodiscard]] std::vector<Change> take_changes() {
     stored_below_ = rows_.next_allocation;
     return std::exchange(changes_, {});
@@ -167,7 +167,7 @@ class World {
   [[nodiscard]] static SweepId sweep_of(const SweepRow& row) { return row.id; }
   [[nodiscard]] SweepId sweep_of(const AttemptRow& row) const;
   [[nodiscard]] static SweepId sweep_of(const NodeRow&) { return 0; }
-  /// Of trials, allocations and controls.
+  /// Sweep of a trial, allocation or control.
   template <class Row>
   [[nodiscard]] static SweepId sweep_of(const Row& row) {
     return row.sweep;
@@ -191,7 +191,7 @@ class World {
   AllocationId stored_below_ = 1;
   std::uint64_t version_ = 1;
   std::map<AllocationId, std::uint64_t> versions_;
-  std::uint64_t version_of_all_ = 1;  ///< something that concerns every allocation
+  std::uint64_t version_of_all_ = 1;  ///< version of the last change that concerns every allocation
 };
 
 template <class RowChange>

@@ -119,7 +119,7 @@ void WorldIndex::put_in_queue(const TrialRow& trial, const Facts& before, const 
 }
 
 void WorldIndex::put_in_lane(const TrialRow& trial, const Facts& before, const Facts& after) {
-  // It has fitted once: nothing of its lane speaks against it, nor it against others.
+  // A final's layout has fitted once: out-of-memory in its lane does not concern it.
   if (trial.final_of != 0) return;
   if (before.planned == after.planned && before.out_of_memory == after.out_of_memory) return;
   const LaneKey key{trial.sweep, trial.lane};

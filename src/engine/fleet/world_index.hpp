@@ -52,15 +52,15 @@ class TrialQueue {
   PredictedTimes predicted_;
 };
 
-/// What an allocation was given.
+/// Attempts of an allocation.
 struct Assigned {
   std::vector<AttemptId> all;  ///< ended ones too, the oldest first
   std::set<AttemptId> open;
-  PredictedTimes ahead;  ///< of the open ones
+  PredictedTimes ahead;  ///< predicted times of the open ones
   friend bool operator==(const Assigned&, const Assigned&) = default;
 };
 
-/// By node count.
+/// Queues by node count.
 using TrialQueues = std::map<std::int32_t, TrialQueue>;
 
 class WorldIndex {
@@ -73,7 +73,7 @@ class WorldIndex {
   /// `trial`: of the attempt; null: the world has it no more.
   void put(const AttemptRow& attempt, const TrialRow* trial);
   void put(const AllocationRow& allocation);
-  /// One that has ended.
+  /// Forgets an ended attempt.
   void forget(const AttemptRow& attempt);
   void forget(const AllocationRow& allocation);
 
@@ -94,7 +94,7 @@ class WorldIndex {
   /// Trials that were refused, of each sweep that has some.
   [[nodiscard]] const std::map<SweepId, std::set<TrialId>>& refused() const { return refused_; }
 
-  // What it says of one row is what a scan would say.
+  // Check that the index agrees with a scan of one row.
   [[nodiscard]] bool agrees(const TrialRow& trial) const;
   [[nodiscard]] bool agrees(const AttemptRow& attempt) const;
   [[nodiscard]] bool agrees(const AllocationRow& allocation) const;
@@ -103,10 +103,10 @@ class WorldIndex {
   friend bool operator==(const WorldIndex&, const WorldIndex&) = default;
 
  private:
-  /// What is known of a trial, beside the columns that never change.
+  /// Facts about a trial that change.
   struct Facts {
     bool waits = false;    ///< planned and in the file
-    bool planned = false;  ///< in the file or not
+    bool planned = false;  ///< planned, in the file or not
     bool begun = false;
     bool in_file = false;
     bool out_of_memory = false;
@@ -124,7 +124,7 @@ class WorldIndex {
     std::size_t operator()(const LaneKey& key) const;
   };
   struct Lane {
-    std::set<std::pair<std::int32_t, TrialId>> planned;  ///< by micro-batch
+    std::set<std::pair<std::int32_t, TrialId>> planned;  ///< planned trials by micro-batch
     std::set<std::pair<std::int32_t, TrialId>> out_of_memory;
     friend bool operator==(const Lane&, const Lane&) = default;
   };

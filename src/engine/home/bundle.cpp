@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t longest_bundle_line = 2000;
 
-/// Its last lines, if it is too long.
+/// Keeps the last lines of a text that is too long.
 std::string_view last_lines(std::string_view text, std::size_t most) {
   if (text.size() <= most) return text;
   text.remove_prefix(text.size() - most);
@@ -36,7 +36,7 @@ Secrets with_lines(const Secrets& secrets) {
 }
 
 void add_part(std::string& bundle, const BundlePart& part, const Secrets& secrets) {
-  // Before it is cut: half a value is no value that could be found.
+  // Mask first: half a secret could not be found after the cut.
   const std::string clean = masked(part.text, secrets);
   std::string_view text = last_lines(clean, most_part_bytes);
   bundle += fmt::format("\n{}:\n", part.title);

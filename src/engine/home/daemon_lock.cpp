@@ -31,18 +31,18 @@ std::string first_line(const char* file) {
   return line;
 }
 
-/// With the pid it names one process for as long as the machine is up; 0: no such process.
+/// Start time of a process; 0: no such process. Pid and start time name one process until a reboot.
 std::int64_t start_of(std::int64_t pid) {
   const auto stat = process_stat(static_cast<pid_t>(pid));
   return stat && stat->state != 'Z' ? stat->start : 0;
 }
 
-/// Beside the lock: who reads the lock's own file gives up the lock.
+/// File beside the lock: opening and closing the lock's own file would release the lock.
 std::filesystem::path holder_file(const std::filesystem::path& lock) {
   return lock.string() + ".holder";
 }
 
-/// For those who don't see this host's locks. On a full disk nobody reads it either.
+/// Names the holder for hosts that do not see this host's locks. A full disk is ignored.
 void note_holder(const std::filesystem::path& lock) {
   const LeaseHolder self = this_process();
   (void)write_own_file(holder_file(lock),
@@ -118,7 +118,7 @@ DaemonLock::~DaemonLock() {
 }
 
 std::optional<std::int64_t> lock_holder(const std::filesystem::path& file) {
-  // To ask needs no permission to write: the home may be read-only by now.
+  // Asking needs no permission to write: the home may be read-only by now.
   const auto opened = open_to_read(file);
   if (!opened) return std::nullopt;
   struct flock whole = {};

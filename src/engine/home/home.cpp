@@ -30,7 +30,7 @@ std::string environment(const char* name) {
   return value == nullptr ? std::string() : std::string(value);
 }
 
-/// Nobody but its owner can say whether there is a database.
+/// Fault for a folder that is closed: only its owner knows whether it has a database.
 tl::unexpected<Fault> closed_folder(const fs::path& file) {
   return fault(FaultKind::unavailable,
       fmt::format("{}: you may not enter its folder. Ask its owner for a copy made by "
@@ -55,7 +55,7 @@ Result<void> check_companions(const fs::path& file) {
   return {};
 }
 
-/// Before a folder is made beside it: a file that is no database, or somebody else's.
+/// Refuses a file that is no database, or somebody else's, before a folder is made beside it.
 Result<void> check_database(const fs::path& file) {
   struct stat status {};
   if (::stat(file.c_str(), &status) != 0) {
@@ -74,7 +74,8 @@ Result<void> check_database(const fs::path& file) {
                     "with --db.",
             file.string()));
   }
-  // Its mode says nothing: who can write it says which programs our daemon runs.
+  // The owner matters more than the mode: whoever can write the database decides which programs our
+  // daemon runs.
   if (is_anothers(status, file.has_parent_path() ? file.parent_path() : ".", true))
     return fault(FaultKind::rejected,
         fmt::format("the database '{}' belongs to another user (uid {}), who could run "

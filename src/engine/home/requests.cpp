@@ -58,7 +58,7 @@ Json to_json(const Request& request) {
       {"cancelled", request.cancelled}};
 }
 
-// What only some verbs have, as keys of their own: earlier versions do not know them.
+// Keys for single verbs: earlier versions do not know them.
 
 void put(Json& json, const HandOut& asked) {
   json["hand_out"] = {{"points", asked.points}, {"lease_s", asked.lease_s},
@@ -238,7 +238,7 @@ Result<std::vector<PendingRequest>> pending_requests(const Home& home) {
     if (text) {
       pending.push_back({id, request_from(id, *text)});
     } else if (text.error().kind == FaultKind::rejected) {
-      // It would be obeyed with this user's rights.
+      // Another user's request would be obeyed with this user's rights.
       pending.push_back({id, fault(FaultKind::invalid_input, text.error().what)});
     }
     // Else withdrawn meanwhile, or not visible yet: the next look tells.

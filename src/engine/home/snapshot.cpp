@@ -35,7 +35,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view unfinished = ".new-";
 constexpr int most_tries = 3;
 
-/// What tells that a file is still the same.
+/// Facts that show whether a file is unchanged.
 struct Stamp {
   std::uint64_t inode = 0;
   std::uint64_t bytes = 0;
@@ -47,11 +47,11 @@ struct Stamp {
 struct TreeEntry {
   Stamp stamp;
   bool link = false;
-  bool program = false;  ///< it may be executed
-  std::string target{};  ///< of a link, as it is in the copy
+  bool program = false;  ///< true: executable
+  std::string target{};  ///< target of a link, as it is in the copy
   friend bool operator==(const TreeEntry&, const TreeEntry&) = default;
 };
-using Entries = std::map<std::string, TreeEntry>;  ///< by name below the root
+using Entries = std::map<std::string, TreeEntry>;  ///< entries by name below the root
 
 tl::unexpected<Fault> system_fault(std::string_view what, const fs::path& path) {
   return fault(
@@ -200,7 +200,7 @@ Result<std::string> read_once(const fs::path& from, const fs::path& to, Stamp& s
   Fnv128 hash;
   std::string bytes(block, '\0');
   std::uint64_t sum = 0;
-  // One that grows while it is read has changed, however long it goes on.
+  // A file that grows while it is read has changed, however long it grows.
   while (sum <= most_tree_bytes) {
     const auto got = ::read(source.number(), bytes.data(), bytes.size());
     if (got < 0 && errno == EINTR) continue;
@@ -316,7 +316,7 @@ Result<std::string> whole_hash(const Tree& tree, const fs::path& to) {
           tree.root.string()));
 }
 
-/// What commands that were killed have left: no copy takes an hour.
+/// Removes copies of killed commands: no copy takes an hour.
 void remove_unfinished(const fs::path& folder) {
   constexpr std::chrono::hours old{1};
   std::error_code error;
@@ -330,7 +330,7 @@ void remove_unfinished(const fs::path& folder) {
   }
 }
 
-/// Into the place that its hash names. Where one is there already, it holds the same.
+/// Moves a copy to the place that its hash names. An existing copy there is the same.
 Result<void> move_into_place(const fs::path& made, const fs::path& place) {
   if (::rename(made.c_str(), place.c_str()) == 0) return sync_folder(place.parent_path());
   const int why = errno;

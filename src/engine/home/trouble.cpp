@@ -48,7 +48,7 @@ Json to_json(const Trouble& one) {
 std::optional<Trouble> trouble_from(const Json& json) {
   const auto word = json.at("kind").get<std::string>();
   const auto* const found = std::find(trouble_words.begin(), trouble_words.end(), word);
-  if (found == trouble_words.end()) return std::nullopt;  // of a newer version
+  if (found == trouble_words.end()) return std::nullopt;  // a word of a newer version
   return Trouble{static_cast<TroubleKind>(found - trouble_words.begin()),
       json.at("where").get<std::string>(), json.at("detail").get<std::string>(),
       json.at("since").get<Timestamp>(), json.at("times").get<std::int32_t>(),
@@ -60,7 +60,7 @@ struct Written {
   std::vector<Trouble> all;
 };
 
-/// None where it was written just now, or is not there.
+/// Empty if the file is missing or half written.
 std::optional<Written> parse(const std::string& content) {
   try {
     const Json json = Json::parse(content);
@@ -92,7 +92,7 @@ TroubleKind kind_of(StorageProblem problem) {
   return problem == StorageProblem::read_only ? TroubleKind::read_only : TroubleKind::disk_full;
 }
 
-/// Who only reads somebody else's database needs no permission to write.
+/// Readers of somebody else's database need no permission to write.
 bool is_owner(const std::filesystem::path& folder) {
   struct stat status {};
   return ::stat(folder.c_str(), &status) == 0 && status.st_uid == ::geteuid();
@@ -292,9 +292,9 @@ TroubleFile& TroubleFile::operator=(TroubleFile&& other) noexcept {
 TroubleFile::~TroubleFile() {
   if (descriptor_ < 0) return;
   try {
-    (void)write({}, 0);  // nobody looks after it from now on
+    (void)write({}, 0);  // clears the file: nobody updates it from now on
   } catch (...) {
-    // Without memory it is as after a kill: readers see that it is old.
+    // Out of memory, as after a kill: readers see that the file is old.
   }
   ::close(descriptor_);
 }

@@ -46,15 +46,16 @@ using namespace slurm;
 constexpr std::size_t most_output = 32 << 20;  // 100,000 jobs, or a million that wait
 constexpr std::size_t submissions_at_once = 2;
 constexpr std::size_t commands_aside = 4;
-// What has been cancelled takes KillWait and an epilog to be gone.
+// A cancelled job takes KillWait and an epilog to be gone.
 constexpr double cancel_again_s = 60;
 // Limits and sizes change when somebody changes the configuration.
 constexpr double settings_again_s = 3600;
 // Submissions are looked up from a little before they were made: clocks differ.
 constexpr double accounting_margin_s = 300;
 
-// What is asked of a Slurm beside our own jobs: limits and sizes once an hour, others' jobs as
-// often as is said, and each only where somebody wants to know. One command at a time.
+// Asks a Slurm about more than our own jobs, each only if a sweep needs the answer. It asks for
+// limits and sizes once an hour, and for others' jobs as often as the site file says. One command
+// runs at a time.
 
 class Survey {
  public:
@@ -88,11 +89,11 @@ class Survey {
   std::vector<std::string> environment_;
   std::optional<SiteQuestions> questions_;
   std::optional<RunningCommand> command_;
-  Topic topic_ = Topic::accounts;  ///< of `command_`
+  Topic topic_ = Topic::accounts;  ///< topic of `command_`
   std::array<std::optional<double>, topics.size()> asked_at_s_{};
   SiteFacts facts_;
   bool fresh_ = false;     ///< facts_ are not told yet
-  bool answered_ = false;  ///< they have been told once
+  bool answered_ = false;  ///< facts_ have been told once
 };
 
 std::vector<std::string> Survey::command_for(Topic topic) const {
@@ -167,15 +168,14 @@ void Survey::step(double now_s, std::vector<SchedulerEvent>& events) {
     if (!done) return;
     command_.reset();
     const auto taken = take(*done);
-    // Where nobody keeps accounts there are no limits of them; of a partition without a size
-    // nothing is known. Who waits is said by partition.
+    // Failures that are no news: a cluster without accounting has no limits of accounts, and a
+    // partition without a size stays unknown. Waiting jobs are counted by partition.
     const bool told =
         questions_ && topic_ >= Topic::partitions && (questions_->partitions || questions_->others);
     if (!taken && told) events.emplace_back(LookFailed{taken.error().what});
   }
   if (!questions_) return;
-  // Before anything is asked again: answers that come as slowly as they are asked for would
-  // never be told.
+  // Report first: if answers come as slowly as questions are due, they would never be told.
   report(events);
   start_next(now_s, events);
 }
@@ -366,7 +366,7 @@ class SlurmCliScheduler final : public Scheduler {
       auto done = submission.command.poll();
       if (!done) return false;
       for (const std::string& token : submission.tokens) {
-        missed_.erase(token);  // what was not there before the answer says nothing
+        missed_.erase(token);  // a look from before the answer proves nothing
         events_.push_back(answer_for(token, submission.array, *done));
       }
       return true;
@@ -403,19 +403,19 @@ class SlurmCliScheduler final : public Scheduler {
         {"squeue", "--me", "--array", "--noheader", "--states=all", "--format=" + queue_format()});
   }
 
-  /// By name: a job whose id was never read has nothing else, and no two share one.
+  /// Asks accounting by name: a job whose id was never read has nothing else, and no two share one.
   void ask_accounting(const std::vector<AllocationHandle>& open) {
     std::set<std::string> names;
     Timestamp oldest = clock_.now();
     for (const AllocationHandle& handle : open) {
       names.insert(slurm_name(handle.job_name, handle.job_id));
-      // Without an id it may be either.
+      // A job without an id may be an element of an array, or a job of its own.
       const auto element = element_in(handle.job_name);
       if (element && handle.job_id.empty()) names.insert(element->array);
       oldest = std::min(oldest, handle.created_at);
     }
     const double ago_s = to_seconds(clock_.now() - oldest) + accounting_margin_s;
-    // Without a start sacct's window begins at midnight.
+    // The default start of sacct's window is midnight.
     ask(Look::Stage::accounting,
         {"sacct", "--allocations", "--noheader", "--parsable2",
             fmt::format("--delimiter={}", separator), "--format=" + accounting_format(),
@@ -493,8 +493,8 @@ class SlurmCliScheduler final : public Scheduler {
 
   // ---- cancelling
 
-  /// What a look has said may be old when the command reaches Slurm: Slurm itself checks that
-  /// the job still waits.
+  /// A look may be outdated when the command reaches Slurm: Slurm itself checks that the job still
+  /// waits.
   struct Cancelling {
     NamedJob job;
     bool only_pending = false;

@@ -150,7 +150,7 @@ tl::unexpected<Fault> untranslatable(std::string_view line) {
           line));
 }
 
-/// From lists_since on generic resources are asked for by these alone; slurmrestd ignores the
+/// Names of generic resources, the only ones that work from lists_since on: slurmrestd ignores the
 /// options' own names and starts the job without them.
 struct TresName {
   std::string_view option;
@@ -233,7 +233,7 @@ Result<void> put_valued(std::string_view line, std::string_view option, const st
   if (option == "nodes") {
     const auto nodes = number_from<std::int64_t>(value);
     if (!nodes) return untranslatable(line);
-    // As text: of the list [2, 2], which its document names, 22.05 makes one node.
+    // Send a text: Slurm 22.05 makes one node of the list [2, 2], which its document names.
     job["nodes"] = fmt::format("{0}-{0}", *nodes);
     return {};
   }
@@ -460,7 +460,7 @@ std::string submitted_job(std::string_view body) {
 }
 
 SchedulerEvent read_rest_submission(const std::string& token, long status, std::string_view body) {
-  // Nobody has looked at it: who asks is not known (any more), or asks too often.
+  // The request was not judged: the sender is unknown or no longer known, or asks too often.
   const bool unheard = status == 401 || status == 403 || status == 429;
   const auto json = parse(body);
   if (!json && unheard) return SubmitDeferred{token, fmt::format("HTTP {}", status)};

@@ -43,8 +43,8 @@ inline constexpr std::string_view release_body = R"({"hold":false})";
 /// The id of the job that the answer to a submission names; "" for none.
 [[nodiscard]] std::string submitted_job(std::string_view body);
 
-/// What the answer to a submission means. A job that lacks a field of ours is refused: it has
-/// an id all the same and is to be cancelled.
+/// Event for the answer to a submission. A job that lacks a field of ours is refused: it has an id
+/// all the same and is to be cancelled.
 [[nodiscard]] SchedulerEvent read_rest_submission(
     const std::string& token, long status, std::string_view body);
 
@@ -56,7 +56,7 @@ inline constexpr std::string_view release_body = R"({"hold":false})";
 
 /// All partitions with their sizes.
 [[nodiscard]] Result<void> read_rest_partitions(std::string_view body, SiteFacts& into);
-/// Of one job in a list, as much as read_rest_waiting reads; "" where it waits for nothing.
+/// The part of a job in a list that read_rest_waiting reads; "": the job waits for nothing.
 [[nodiscard]] std::string waiting_job(std::string_view element);
 /// How many jobs of others wait for nodes, by partition.
 [[nodiscard]] Result<void> read_rest_waiting(

@@ -22,7 +22,7 @@ class JobListFilter {
   static constexpr std::size_t longest_element = 8 << 20;
 
   explicit JobListFilter(Reduce reduce) : reduce_(std::move(reduce)) {}
-  /// What stays of the next piece. A fault where an element is longer than `longest_element`.
+  /// Kept part of the next piece. A fault if an element is longer than `longest_element`.
   [[nodiscard]] Result<std::string> take(std::string_view piece);
 
  private:
@@ -35,8 +35,8 @@ class JobListFilter {
   std::string element_;
   std::string word_;       ///< the last text of the outermost object, cut after a few bytes
   int depth_ = 0;          ///< open braces and brackets
-  bool list_ = false;      ///< within the list of jobs
-  bool string_ = false;    ///< within a text
+  bool list_ = false;      ///< inside the list of jobs
+  bool string_ = false;    ///< inside a text
   bool escaped_ = false;   ///< the next character of a text stands for itself
   bool kept_one_ = false;  ///< a comma goes before the next element
 };

@@ -37,18 +37,18 @@ namespace {
 
 using namespace slurm;
 
-// What is asked of slurmrestd beside our own jobs: sizes of partitions once an hour, others'
-// jobs as often as is said, each only where somebody wants to know. Limits of accounts and QOS
-// are not: no version tells them all, and a job beyond one is told to come back.
+// Asks slurmrestd about more than our own jobs, each only if a sweep needs the answer. It asks for
+// partitions' sizes once an hour, and for others' jobs as often as the site file says. Limits of
+// accounts and QOS are left out: no version tells them all, and a job beyond one is put off.
 
 class RestSurvey {
  public:
   explicit RestSurvey(std::int64_t own_uid) : own_uid_(own_uid) {}
 
   void ask(const std::optional<SiteQuestions>& questions) { questions_ = questions; }
-  /// Something is to be requested, and nothing is on its way.
+  /// True if a request is due and none is on its way.
   [[nodiscard]] bool is_due(double now_s) const { return !asked_ && due(now_s); }
-  /// What, below /slurm/<version>/; only where something is due.
+  /// Path of the due request, below /slurm/<version>/.
   [[nodiscard]] std::string_view next(double now_s);
   [[nodiscard]] double answer_limit_s() const;
   /// The answer to it.
@@ -70,7 +70,7 @@ class RestSurvey {
   std::array<std::optional<double>, topics.size()> asked_at_s_{};
   SiteFacts facts_;
   bool fresh_ = false;     ///< facts_ are not told yet
-  bool answered_ = false;  ///< they have been told once
+  bool answered_ = false;  ///< facts_ have been told once
 };
 
 constexpr double sizes_again_s = 3600;
@@ -149,7 +149,7 @@ Result<std::string> token_from(const Result<CommandOutput>& output) {
   constexpr std::string_view mark = "SLURM_JWT=";
   if (!output) return tl::unexpected<Fault>(output.error());
   if (output->exit_code != 0 || output->out.compare(0, mark.size(), mark) != 0) {
-    // What it printed may be half a token: it is not repeated.
+    // The output may be half a token: leave it out of the message.
     return fault(
         FaultKind::unavailable, fmt::format("'scontrol token' ended with {}", output->exit_code));
   }
@@ -227,8 +227,8 @@ class SlurmRestScheduler final : public Scheduler {
   };
   struct Sent {
     Kind kind = Kind::aside;
-    std::string token;            ///< of a submission; else the job's id
-    std::string name{};           ///< of a job that is to be cancelled
+    std::string token;            ///< token of a submission; else the job's id
+    std::string name{};           ///< name of a job that is to be cancelled
     bool while_it_waits = false;  ///< and only so long
   };
 
@@ -373,7 +373,8 @@ class SlurmRestScheduler final : public Scheduler {
     }
   }
 
-  /// It is asked for again; meanwhile somebody has to know why the job waits.
+  /// Handles the answer to a release. A failed one is repeated; meanwhile the user has to know why
+  /// the job waits.
   void take_release(const std::string& job, const Result<http::Response>& answer) {
     const std::string why =
         answer ? why_refused(answer->status, answer->body) : answer.error().what;
@@ -513,7 +514,7 @@ class SlurmRestScheduler final : public Scheduler {
     const auto ours = std::find_if(
         jobs->begin(), jobs->end(), [&](const Job& job) { return job.id == sent.token; });
     if (ours == jobs->end()) {
-      cancelled_at_s_[sent.token] = now_s();  // nothing of ours: not asked about for a while
+      cancelled_at_s_[sent.token] = now_s();  // no job of ours: not looked up again for a while
       return;
     }
     const JobState state = read_state(*ours, 0).state;

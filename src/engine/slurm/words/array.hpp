@@ -19,10 +19,10 @@ namespace shardsweep::slurm {
 [[nodiscard]] std::string element_token(std::string_view array_token, std::int64_t index);
 
 struct ArrayElement {
-  std::string array;  ///< what goes before ".index": of a job name, Slurm's name of the array
+  std::string array;  ///< text before ".index": of a job name, Slurm's name of the array
   std::int64_t index = 0;
 };
-/// Of a token or job name; none: an allocation whose job is no element.
+/// Element that a token or job name stands for; empty: an allocation whose job is no element.
 [[nodiscard]] std::optional<ArrayElement> element_in(std::string_view token_or_name);
 
 /// The job name of the allocation whose job Slurm lists under `name` with `id`.

@@ -60,7 +60,7 @@ tl::unexpected<Fault> garbage(std::string_view program, std::string_view line) {
           "{} printed a line that does not describe a job: '{}'", program, one_line(line, 200)));
 }
 
-/// What may stand after a known word of sacct: "CANCELLED+" where a column was too narrow.
+/// Strips what may follow a known word of sacct: "CANCELLED+" if a column was too narrow.
 std::string_view word_of(std::string_view state) {
   std::string_view word = state.substr(0, state.find(' '));
   while (!word.empty() && word.back() == '+')

@@ -24,7 +24,7 @@ enum class Source : std::uint8_t { queue, accounting };
 
 struct Job {
   std::string id;
-  std::string name;    ///< of its allocation
+  std::string name;    ///< name of its allocation
   std::string state;   ///< "RUNNING", "CANCELLED by 1000"
   std::string reason;  ///< "None", "Resources", "launch failed requeued held"
   std::string nodes;   ///< "n[1-4]"; empty or "None assigned" while it waits
@@ -44,14 +44,14 @@ struct Job {
 [[nodiscard]] Result<std::vector<Job>> parse_queue(std::string_view text);
 [[nodiscard]] Result<std::vector<Job>> parse_accounting(std::string_view text);
 
-/// What a state means to us.
+/// Meaning of a Slurm state.
 struct Reading {
   JobState state = JobState::unknown;
-  /// Of an attempt that was running in it when it ended; none: nothing about it.
+  /// Outcome of an attempt that was running when the job ended; empty: no conclusion.
   std::optional<Outcome> outcome;
-  /// It will never start by itself: to be cancelled.
+  /// The job will never start by itself: to be cancelled.
   bool stuck = false;
-  /// Who cancelled it; only accounting knows.
+  /// User who cancelled it; only accounting knows.
   std::optional<std::int64_t> cancelled_by;
   /// Accounting will tell more: who cancelled it, or with which exit code it failed.
   bool unexplained = false;

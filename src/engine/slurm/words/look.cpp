@@ -54,7 +54,7 @@ struct Older {
 };
 using KnownJobs = std::map<std::string, Known, Older>;
 
-/// By name alone: a controller that lost its last seconds gives the same id to another job.
+/// Matches by name alone: a controller that lost its last seconds gives the same id to another job.
 bool belongs(const Job& job, const AllocationHandle& handle) {
   return job.name == handle.job_name;
 }

@@ -19,7 +19,7 @@
 
 namespace shardsweep::slurm {
 
-/// What a look needs to know besides the lists.
+/// Facts that a look needs besides the lists.
 struct LookContext {
   std::int64_t own_uid = 0;
   double now_s = 0;         ///< monotonic
@@ -30,10 +30,9 @@ struct LookContext {
   std::set<std::string> on_its_way{};
 };
 
-/// What looks have not found, by token. One is not enough: between sbatch's answer and the
-/// lists, or between squeue and sacct, a job may be in neither; and accounting tells of an end
-/// later than the queue. Where nothing is held of a token, its handle says what is known from
-/// before.
+/// Jobs that looks have not found, by token. One look is not enough: between sbatch's answer and
+/// the lists, or between squeue and sacct, a job may be in neither. Accounting also tells of an end
+/// later than the queue. If a token has no entry, its handle says what is known from before.
 struct Missed {
   Missing what = Missing::nothing;
   int looks = 0;

@@ -44,7 +44,7 @@ std::vector<std::string> option_question(std::string_view option) {
 }
 
 bool lacks_option(std::string_view err) {
-  // As getopt_long(3) of glibc and of musl write it.
+  // Messages of getopt_long(3) in glibc and musl.
   return err.find("unrecognized option") != std::string_view::npos ||
       err.find("' is ambiguous") != std::string_view::npos;
 }

@@ -10,12 +10,12 @@
 
 namespace shardsweep::slurm {
 
-/// From `sbatch --help`: long options without their dashes, in its order.
+/// Long options in `sbatch --help`, without their dashes, in its order.
 [[nodiscard]] std::vector<std::string> parse_options(std::string_view help);
 
 /// Asks for one that the help lacks. It submits nothing: it prints a version, or an error.
 [[nodiscard]] std::vector<std::string> option_question(std::string_view option);
-/// Whether sbatch answered that question on its stderr with "no such option".
+/// True if sbatch answered that question on its stderr with "no such option".
 [[nodiscard]] bool lacks_option(std::string_view err);
 
 }  // namespace shardsweep::slurm

@@ -211,7 +211,7 @@ Result<std::vector<std::string>> site_options(const SiteSpec& site, std::int32_t
   return options;
 }
 
-/// It, or its absence.
+/// True if the site sets the option, or its absence.
 bool says(const SiteSpec& site, std::string_view option) {
   return site.slurm.contains(std::string(option)) ||
       std::find(site.slurm_without.begin(), site.slurm_without.end(), option) !=
@@ -247,8 +247,7 @@ bool says_gpus(const SiteSpec& site) {
   return says_any(site, {"gpus-per-node", "gres", "gpus", "gpus-per-task", "tres-per-task"});
 }
 
-/// What the site does not say by itself. sbatch takes the last of several equal options, but
-/// gpus-per-node beside a site's own gres would be a second request.
+/// Adds defaults for options that the site leaves open.
 void add_defaults(const SweepSpec& sweep, const SiteSpec& site, const ScriptContext& context,
     TemplateValues& values) {
   auto& defaults = values.lists["default_options"];

@@ -15,7 +15,7 @@
 
 namespace shardsweep {
 
-/// What a template is filled with:
+/// Values for a template:
 ///   {{key}}    is replaced; the key must have a value
 ///   {{?key}}   on a line: the line vanishes where the key has no value (the mark itself
 ///   vanishes)
@@ -54,7 +54,7 @@ struct ScriptContext {
 
 /// The value of an option for an allocation of so many nodes; empty: the site does not say.
 [[nodiscard]] std::string option_for(const std::vector<SlurmValue>& values, std::int32_t nodes);
-/// The same of a site by the option's name.
+/// Value of a site's option by the option's name.
 [[nodiscard]] std::string site_value(
     const SiteSpec& site, const std::string& option, std::int32_t nodes);
 /// GPUs that a job asks of each node, as generic resources: gpu:8. Empty: none, or another number.

@@ -22,7 +22,8 @@ struct Settings {
   std::int64_t max_jobs = 10'000;  ///< MaxJobCount
 };
 
-/// From `scontrol show config`. What is not there keeps its default; a text that is no
+/// Reads `scontrol show config`. Missing settings keep their default; a text that is no
+/// configuration at all is a fault. What is not there keeps its default; a text that is no
 /// configuration at all is a fault.
 [[nodiscard]] Result<Settings> parse_settings(std::string_view text);
 

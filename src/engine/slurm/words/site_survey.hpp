@@ -17,14 +17,14 @@ struct Partition {
   bool is_default = false;
   bool up = true;
   std::int64_t nodes = 0;
-  std::string time_limit;  ///< as sinfo writes it: "infinite", "1-00:00:00"
-  std::int64_t cpus = 0;   ///< of the smallest node, as the next two
+  std::string time_limit;  ///< time limit in sinfo's form: "infinite", "1-00:00:00"
+  std::int64_t cpus = 0;   ///< figure of the smallest node, as the next two
   std::int64_t memory_mb = 0;
   std::string gres;  ///< "gpu:h100:8"; empty: none
   friend bool operator==(const Partition&, const Partition&) = default;
 };
-/// From partitions_command() (survey.hpp): one for each group of equal nodes. A line that is none
-/// is a fault.
+/// Reads the output of partitions_command() (survey.hpp): one partition for each group of equal
+/// nodes. A line of another form is a fault.
 [[nodiscard]] Result<std::vector<Partition>> parse_partitions(std::string_view text);
 /// Groups of unequal nodes as one partition.
 [[nodiscard]] std::vector<Partition> joined(const std::vector<Partition>& groups);
@@ -41,10 +41,10 @@ struct Association {
   std::string qos;        ///< several with commas
   friend bool operator==(const Association&, const Association&) = default;
 };
-/// From `sacctmgr --noheader --parsable2 show associations format=account,partition,qos`.
+/// Reads `sacctmgr --noheader --parsable2 show associations format=account,partition,qos`.
 [[nodiscard]] std::vector<Association> parse_associations(std::string_view text);
 
-/// What machine_script() finds on a machine.
+/// Facts that machine_script() finds on a machine.
 struct Machine {
   std::string kind;  ///< x86_64, aarch64
   std::int64_t cpus = 0;
@@ -59,7 +59,7 @@ struct Machine {
 };
 /// Lines for a POSIX shell. `home`: a file of the database's folder, quoted for the shell.
 [[nodiscard]] std::string machine_script(const std::string& home);
-/// What it prints. None where it is not complete.
+/// Reads the script's output; empty if it is not complete.
 [[nodiscard]] std::optional<Machine> parse_machine(std::string_view text);
 
 struct Cluster {

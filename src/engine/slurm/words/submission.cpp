@@ -36,8 +36,8 @@ constexpr std::array<std::string_view, 17> lost_answers{"timed out", "Unable to 
     "Communication", "Connection refused", "Broken pipe", "No route to host",
     "Network is unreachable", "slurm_msg_sendto", "slurm_receive_msg"};
 
-/// It may be asked again when other jobs have gone, or later. Each limit on submitted jobs has
-/// "SubmitJob" in its name: AssocMaxSubmitJobLimit, QOSMaxSubmitJobPerUserLimit, …
+/// Words for a limit that passes when other jobs have gone, or later. Each limit on submitted jobs
+/// has "SubmitJob" in its name: AssocMaxSubmitJobLimit, QOSMaxSubmitJobPerUserLimit, …
 constexpr std::array<std::string_view, 4> limits{"SubmitJob", "temporarily unable to accept job",
     "Resource temporarily unavailable", "too many requests"};
 
@@ -82,7 +82,7 @@ std::vector<std::string> common_words(const AllocationRequest& request) {
   // Slurm does not start what could not end by then.
   if (request.deadline_in_s > 0)
     command.push_back(fmt::format("--deadline=now+{:.0f}seconds", request.deadline_in_s));
-  // It can't run before its id is committed; released then.
+  // Hold the job until its id is committed, then release it.
   if (request.strict) command.emplace_back("--hold");
   return command;
 }

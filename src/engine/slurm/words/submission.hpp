@@ -22,8 +22,8 @@ namespace shardsweep::slurm {
 /// Slurm has no such nodes, or not so many.
 [[nodiscard]] bool lacks_nodes(std::string_view said);
 
-/// The same for an answer without an id, from its words alone: unknown where the answer may
-/// have been lost, deferred at a limit; none where they tell neither.
+/// Reads an answer without an id by its words. Unknown: the answer may have been lost; deferred: a
+/// limit is reached; empty: they tell neither.
 [[nodiscard]] std::optional<SchedulerEvent> read_failure(
     const std::string& token, std::string_view said);
 
@@ -31,10 +31,10 @@ namespace shardsweep::slurm {
 /// template can lose them.
 [[nodiscard]] std::vector<std::string> submission_command(const AllocationRequest& request);
 
-/// The same for elements of one array, whose script is `script`.
+/// Command that submits elements of one array, whose script is `script`.
 [[nodiscard]] std::vector<std::string> array_command(
     const std::vector<AllocationRequest>& elements, const std::filesystem::path& script);
-/// What its answer means for one of them.
+/// Event for one element from the answer.
 [[nodiscard]] SchedulerEvent read_array_submission(
     const std::string& token, int exit_code, std::string_view out, std::string_view err);
 

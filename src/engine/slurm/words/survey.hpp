@@ -19,7 +19,8 @@ namespace shardsweep::slurm {
 
 /// All jobs that wait. Of others: slurmctld lists them all, whoever asks.
 [[nodiscard]] std::vector<std::string> waiting_command();
-/// Those of other users that want nodes: not what waits for a date, a dependency or its owner.
+/// Counts jobs of other users that want nodes; jobs that wait for a date, a dependency or their
+/// owner are left out.
 [[nodiscard]] Result<void> read_waiting(
     std::string_view text, std::int64_t own_uid, SiteFacts& into);
 
