@@ -112,7 +112,7 @@ Json json_of_measured(const MeasuredLayout& measured) {
       {"runs", measured.runs}, {"sentence", measured_sentence(measured)}};
 }
 
-/// Beside a prediction for such a job: the fastest run with such a layout. Null: there is none.
+/// Fastest run with a wanted layout, shown beside a prediction for such a job. Null: there is none.
 template <class Wanted>
 Json fastest_json(const SuggestRequest& request, std::int32_t gpus, const Wanted& wanted) {
   if (!request.learnt) return nullptr;

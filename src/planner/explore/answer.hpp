@@ -20,7 +20,7 @@ namespace shardsweep {
 /// A layout with its memory and its step in parts.
 [[nodiscard]] nlohmann::ordered_json json_of_layout(
     const SuggestRequest& request, const SuggestedLayout& layout);
-/// What controls are made of: axes, families, dtypes, keys of models, trainers.
+/// Values for controls: axes, families, dtypes, keys of models, trainers.
 [[nodiscard]] nlohmann::ordered_json json_of_vocabulary();
 
 }  // namespace shardsweep

@@ -118,7 +118,7 @@ Json why_of(const Fault& wrong) {
 }
 
 std::string written(const Json& answer) {
-  // Whatever bytes a question held, the answer is UTF-8.
+  // Invalid bytes of a question are replaced: the answer is UTF-8.
   return answer.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

@@ -61,7 +61,7 @@ Result<void> read_list(const Json& map, std::string_view key, std::size_t most, 
   return {};
 }
 
-/// None: the question has none, or it is another family's.
+/// Null: the question has none, or it is another family's.
 Result<std::shared_ptr<const Learnt>> read_learnt(
     const Json& question, const SuggestRequest& request) {
   const auto found = question.find("learnt");

@@ -29,15 +29,15 @@
 
 namespace shardsweep {
 
-/// Of a question's "learnt".
+/// Limit of runs in a question's "learnt".
 inline constexpr std::size_t most_measured_runs = 2000;
 
 struct Question {
   SuggestRequest request;
-  /// That why_not and flags are about. A fault is theirs alone: all else has its answer.
+  /// Layout for why_not and flags. A fault concerns these alone: all other answers come.
   Result<std::vector<AxisValues>> layout;
-  std::string trainer;            ///< of flags
-  std::string preset_of_model;    ///< in a sweep file; empty: its numbers
+  std::string trainer;            ///< trainer for flags
+  std::string preset_of_model;    ///< preset in a sweep file; empty: its numbers
   std::string preset_of_cluster;  ///< the same
 };
 
@@ -45,7 +45,7 @@ struct Question {
 /// makes the planner fail otherwise: values are in the ranges of described<> and of the axes.
 [[nodiscard]] Result<Question> read_question(const nlohmann::ordered_json& question);
 
-/// As read_question() reads them.
+/// Form that read_question() reads.
 [[nodiscard]] nlohmann::ordered_json question_of(const ModelSpec& model);
 [[nodiscard]] nlohmann::ordered_json question_of(const ClusterSpec& cluster);
 /// With its cluster, which a page asks about by its name.

@@ -33,7 +33,7 @@ std::string why_doubtful(const SuggestRequest& request, const SuggestedLayout& l
       size_text(request.cluster.memory_bytes));
 }
 
-/// Of layouts none of which fits surely.
+/// Explains why no layout surely fits.
 std::string why_none_fits(const SuggestRequest& request, const JudgedLayouts& judged) {
   if (!judged.doubtful.empty()) return why_doubtful(request, judged.doubtful.front());
   if (!judged.why_left_out.empty()) return judged.why_left_out + ".";

@@ -21,7 +21,8 @@ struct WhyNot {
   /// it breaks.
   std::optional<SuggestedLayout> layout;
   bool fits = false;       ///< surely
-  std::int64_t place = 0;  ///< of `of` layouts that fit, the fastest first; 0: it does not
+  std::int64_t place = 0;  ///< rank among `of` layouts that fit, the fastest first; 0: it does not
+                           ///< fit
   std::int64_t of = 0;
   std::string why;  ///< a sentence
 };
@@ -31,16 +32,16 @@ struct WhyNot {
 [[nodiscard]] Result<WhyNot> why_not(
     const SuggestRequest& request, const std::vector<AxisValues>& layout);
 
-/// What the request's locks cost: "39.6 % slower than dp64 …, the fastest with nothing held."
-/// Empty: it has none, nothing fits, or speeds are equal. Faults as suggest().
+/// Cost of the request's locks: "39.6 % slower than dp64 …, the fastest with nothing held." Faults
+/// as suggest().
 [[nodiscard]] Result<std::string> cost_of_locks(const SuggestRequest& request);
 
 struct GpuCount {
   std::int32_t gpus = 0;
   std::optional<SuggestedLayout> best;
-  double efficiency = 0;         ///< of the best tokens/s per GPU in the list; 0: unknown
+  double efficiency = 0;         ///< ratio to the best tokens/s per GPU in the list; 0: unknown
   double gpu_hours_per_1e9 = 0;  ///< tokens; 0: unknown
-  std::string why;               ///< nothing fits
+  std::string why;               ///< why nothing fits
 };
 
 /// Powers of two within a node and of nodes, up to four times the request's GPUs and at least
@@ -57,16 +58,16 @@ struct GpuCount {
 [[nodiscard]] Result<std::optional<std::int32_t>> least_gpus(const SuggestRequest& request);
 
 struct BatchVerdict {
-  std::int64_t tokens_per_gpu = 0;  ///< of a train step
+  std::int64_t tokens_per_gpu = 0;  ///< tokens of a train step
   double gain = 0;       ///< in speed, of four times as many tokens; 0: unknown, or nothing fits
-  bool too_few = false;  ///< that gain is worth having
+  bool too_few = false;  ///< more tokens would gain enough
   std::string text;      ///< a sentence
 };
 
-/// Whether the request's batch keeps its GPUs busy: held against four times as many tokens.
+/// Judges if the request's batch keeps its GPUs busy: compares it with four times as many tokens.
 /// Faults as suggest().
 [[nodiscard]] Result<BatchVerdict> judge_batch(const SuggestRequest& request);
-/// The same if its fitting layouts are known, fastest first.
+/// Judges a batch whose fitting layouts are known, fastest first.
 [[nodiscard]] Result<BatchVerdict> judge_batch(
     const SuggestRequest& request, std::span<const SuggestedLayout> now);
 
@@ -78,7 +79,7 @@ struct PairCell {
   std::string why;  ///< no layout with these values fits
 };
 
-/// What a heatmap goes over.
+/// Axes of a heatmap.
 struct AxisPair {
   std::string_view across;
   std::string_view down;

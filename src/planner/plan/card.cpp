@@ -11,7 +11,7 @@
 namespace shardsweep {
 namespace {
 
-/// Two of three measurements lie so near, by what the time model claims of itself.
+/// Error range of the time model: two of three measurements lie within it.
 std::string sigma_text(const SuggestedLayout& layout) {
   return fmt::format("±{:.0f} %", 100 * std::expm1(layout.guess.log_sigma));
 }

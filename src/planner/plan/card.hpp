@@ -12,7 +12,8 @@ namespace shardsweep {
 /// "8.03 B parameters", and the active ones of a mixture of experts.
 [[nodiscard]] std::string parameters_sentence(const ModelSpec& model);
 
-/// What was asked: "llama-3-8b: 8.03 B parameters on 64 GPUs (8 nodes of 8) of h100-8x, …".
+/// Sentence on the request: "llama-3-8b: 8.03 B parameters on 64 GPUs (8 nodes of 8) of h100-8x,
+/// …".
 [[nodiscard]] std::string asked_sentence(const SuggestRequest& request);
 
 /// "predicted: about 9,676 tokens/s per GPU (47.1 % MFU, ±27 %), 60.4 GiB of 79.6 GiB.";

@@ -109,7 +109,7 @@ Result<void> read_object(const nlohmann::ordered_json& map, std::string_view nam
   return read;
 }
 
-/// With a shape that belongs together; without a name it is called `model`.
+/// Reads a model; sizes that belong together are required together, and a missing name is `model`.
 inline Result<ModelSpec> read_model(const nlohmann::ordered_json& map) {
   ModelSpec model;
   SHARDSWEEP_TRY(

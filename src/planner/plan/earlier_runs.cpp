@@ -13,7 +13,8 @@
 namespace shardsweep {
 namespace {
 
-/// All that a file says of a run: two measured speeds are never equal to the last digit.
+/// Identifies a run of a file by its whole content: two measured speeds never agree to the last
+/// digit.
 std::string content_of(const EarlierRun& run) {
   const auto& point = run.is.point.point;
   const auto& news = run.is.news;

@@ -25,29 +25,28 @@ namespace shardsweep {
 /// A run that another search may learn from.
 struct EarlierRun {
   Timestamp ended_at = 0;    ///< 0: before all runs of the database
-  std::string version = {};  ///< of its trainer
+  std::string version = {};  ///< version of its trainer
   Experience is;
 };
 
-/// Of a sweep's trials those that had ended at `until` and whose outcome says what their layout
-/// does.
+/// Trials of a sweep that had ended at `until` and whose outcome tells about their layout.
 [[nodiscard]] std::vector<EarlierRun> earlier_runs(
     const SweepSpec& sweep, std::span<const SearchRow> rows, Timestamp until);
 
 /// Gathers them, from any number of origins.
 class EarlierRuns {
  public:
-  /// More are not learnt from: the latest are.
+  /// Limit of runs: the latest are kept.
   static constexpr std::size_t most = 1000;
 
   EarlierRuns() = default;
   /// Keeps runs in one of these dtypes alone: kernels of another one have errors of their own.
   explicit EarlierRuns(std::set<Dtype> dtypes) : dtypes_(std::move(dtypes)) {}
 
-  /// Of a sweep of this database.
+  /// Adds runs of a sweep of this database.
   void add(std::vector<EarlierRun> runs);
-  /// Of a file, once all sweeps are there. A run that a sweep or another file has too is the
-  /// same run.
+  /// Adds runs of a file; call it after all sweeps. A run that a sweep or another file also has is
+  /// added once.
   void add_file(std::vector<EarlierRun> runs);
   /// In the order in which they ended, as a cell hears its own runs: files first.
   [[nodiscard]] std::vector<EarlierRun> latest() const;

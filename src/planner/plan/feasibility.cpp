@@ -106,7 +106,7 @@ std::int64_t expert_ranks(const Layout& layout) {
   return layout.expert_tp > 0 ? std::int64_t{layout.tp} * layout.data_ranks() : layout.data_ranks();
 }
 
-/// Of those, what one copy of the experts takes.
+/// GPUs among them that hold one copy of the experts.
 std::int64_t expert_block(const Layout& layout) {
   return layout.expert_tp > 0 ? std::int64_t{layout.ep} * layout.expert_tp : layout.ep;
 }
@@ -148,7 +148,7 @@ std::string why_experts(const ModelSpec& model, const Layout& layout) {
       model.expert_ffn, model.name);
 }
 
-/// What a layout with stages of their own breaks; empty: nothing. Called for few points.
+/// Rule that a layout with stages of their own size breaks; empty: none. Called for few points.
 std::string why_stages(const ModelSpec& model, const Layout& layout) {
   if (layout.pp == 1) return "first_stage_layers and last_stage_layers need pp above 1";
   if (layout.schedule == Schedule::zb_v)

@@ -35,33 +35,33 @@ class Judge {
   /// The first constraint that a point breaks; `constraint` is -1 where it breaks none.
   struct Finding {
     int constraint = -1;     ///< index into constraints()
-    int rule = -1;           ///< which exclude, limit or rule of the runner
+    int rule = -1;           ///< index of the exclude, limit or rule of the runner
     std::int64_t needs = 0;  ///< bytes per GPU at least, if it is the memory
   };
   [[nodiscard]] Finding find(const GridPoint& at);
-  /// Whether it breaks another constraint than memory and excludes; memory is not looked at.
+  /// True if the point breaks a constraint other than memory and excludes; memory is not looked at.
   [[nodiscard]] bool breaks_rule(const GridPoint& at) const;
-  /// Of the last point that came as far as its memory; null: the last did not.
+  /// Bounds of the last point, if it was judged up to its memory; else null.
   [[nodiscard]] const MemoryBounds* bounds() const { return has_bounds_ ? &bounds_ : nullptr; }
   /// The finding in words, with the numbers.
   [[nodiscard]] Verdict explain(const GridPoint& at, const Finding& finding) const;
   [[nodiscard]] Verdict judge(const GridPoint& at) { return explain(at, find(at)); }
 
-  /// Its numbers divide: a trainer could start it, whatever comes of that.
+  /// True if a trainer could start the layout, because its numbers divide.
   [[nodiscard]] static bool could_start(const GridPoint& at, const Finding& finding);
 
   /// Names of the constraints; the runner's may share one.
   [[nodiscard]] const std::vector<std::string>& constraints() const { return names_; }
   /// Points so far that came as far as the excludes.
   [[nodiscard]] std::int64_t asked_excludes() const { return asked_excludes_; }
-  /// Of those, how many each exclude was the first to remove.
+  /// Points that each exclude was the first to remove.
   [[nodiscard]] const std::vector<std::int64_t>& removed() const { return removed_; }
 
  private:
   struct Limit {
     const AxisInfo* axis;
-    std::int64_t most;                  // for a maximum
-    std::vector<std::int64_t> allowed;  // for a choice; empty: a maximum
+    std::int64_t most;                  // limit, for a maximum
+    std::vector<std::int64_t> allowed;  // choice of values; empty: a maximum
     int constraint;
   };
 

@@ -27,7 +27,7 @@ struct GridPoint {
   Gap gap = Gap::none;
 };
 
-/// What `auto` stands for: world = nodes*gpus_per_node or `gpus`; dp = world/(tp*pp*cp);
+/// Values that `auto` stands for: world = nodes*gpus_per_node or `gpus`; dp = world/(tp*pp*cp);
 /// grad_accum = global batch/(dp*micro_batch), the global batch in samples being
 /// global_batch_tokens/seq_len.
 class Grid {
@@ -70,12 +70,12 @@ class Grid {
     bool repeat = false;
     std::int64_t rows = 0;
   };
-  // What is not enumerated: fixed values, and which ones are derived.
+  // Values that are not enumerated: fixed ones, and marks of derived ones.
   struct Base {
     Point point;
     bool dp_auto = false;
     bool grad_accum_auto = false;
-    bool nodes_given = false;  // in the innermost scope that names nodes or gpus
+    bool nodes_given = false;  // true: the innermost scope that names nodes or gpus names nodes
     bool gpus_given = false;
   };
   struct Product {

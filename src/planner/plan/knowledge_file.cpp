@@ -242,7 +242,7 @@ void put_line(std::string& text, const KnowledgeJson& json) {
   text += checked_line(json.dump(-1, ' ', false, KnowledgeJson::error_handler_t::replace));
 }
 
-/// As in lists of one file: a number first.
+/// Puts a number first, as in lists of one file.
 template <class T>
 KnowledgeJson numbered(const char* key, std::size_t number, const T& object) {
   KnowledgeJson json = {{key, number}};
@@ -380,7 +380,7 @@ std::vector<EarlierRun> earlier_runs(const SweepSpec& sweep, const KnowledgeFile
     const auto& source = file.sources[static_cast<std::size_t>(run.source)];
     if (!is_kin(sweep, source)) continue;
     auto seen = observation_of(file.models, run.run, source.gpus_per_node);
-    // It was read once, when it came.
+    // Import has already read each run once; skip a run that can't be read.
     if (!seen) continue;
     seen->point.nodes = run.nodes;
     runs.push_back({0, source.version,

@@ -64,9 +64,10 @@ inline constexpr auto described<KnowledgeSource> = [] {
 
 struct KnowledgeRun {
   std::int32_t source = 0;  ///< index into KnowledgeFile::sources
-  std::int32_t nodes = 0;   ///< as Point::nodes
+  std::int32_t nodes = 0;   ///< see Point::nodes
   LearntRun run;
-  double over_predicted = 0;  ///< its speed over the one predicted where it ran; 0: not known
+  double over_predicted = 0;  ///< measured speed over the speed predicted at its place; 0: not
+                              ///< known
 };
 
 struct KnowledgeFile {
@@ -75,12 +76,12 @@ struct KnowledgeFile {
   std::vector<KnowledgeRun> runs;
 };
 
-/// What one file may have.
+/// Limits of one file.
 inline constexpr std::size_t most_bytes_of_knowledge = std::size_t{8} << 20;
 
-/// Of a file, and of what a database keeps of it; `where` stands for it in messages. Faults
-/// name the line and what is wrong: torn, edited, or a value that no export writes
-/// (invalid_input); by a newer program (rejected).
+/// Reads a file, or a database's copy of it; `where` names it in messages. Faults name the line and
+/// what is wrong: torn, edited, or a value that no export writes (invalid_input); by a newer
+/// program (rejected).
 [[nodiscard]] Result<KnowledgeFile> read_knowledge(std::string_view text, const std::string& where);
 [[nodiscard]] std::string knowledge_text(const KnowledgeFile& file);
 
@@ -110,11 +111,11 @@ class KnowledgeWriter {
   std::vector<Kept> kept_;
 };
 
-/// Whether what was measured there says something of the sweep's times (as predict/family's
-/// is_kin): the name of a cluster is in no file, so its links have to be of one class.
+/// True if measurements of the source tell about the sweep's times (as predict/family's is_kin). No
+/// file names a cluster, so the links have to be of one class.
 [[nodiscard]] bool is_kin(const SweepSpec& sweep, const KnowledgeSource& source);
 
-/// Those of kin, in the file's order.
+/// Runs of sources of kin, in the file's order.
 [[nodiscard]] std::vector<EarlierRun> earlier_runs(
     const SweepSpec& sweep, const KnowledgeFile& file);
 

@@ -38,7 +38,7 @@ struct LaneEntry {
 struct LaneRange {
   std::size_t first;
   std::size_t count;
-  double value;        ///< of its best trial
+  double value;        ///< value of its best trial
   std::int64_t index;  ///< lowest
 };
 

@@ -22,7 +22,7 @@
 namespace shardsweep {
 namespace {
 
-/// What the largest part of a step is, and what would make it smaller.
+/// Largest part of a step, and what would make it smaller.
 struct StepLimit {
   std::string_view part;
   std::string_view what;
@@ -77,7 +77,7 @@ Result<JudgedLayouts> LayoutJudge::make() {
   found.left_out_by_constraint = plan.left_out_by_constraint;
   found.why_left_out = why_nothing_runs(plan);
   std::string why_refused;
-  std::optional<MemoryEstimate> least;  // of those that are too large, as their trainer is used
+  std::optional<MemoryEstimate> least;  // smallest estimate of the layouts that are too large
   for (std::size_t at = 0; at < plan.trials.size(); ++at) {
     const auto& point = plan.trials[at].point;
     if (is_no_plan(point.layout)) continue;
@@ -228,8 +228,8 @@ std::vector<std::int64_t> LayoutJudge::worth_a_thought(const AxisInfo& axis) con
   constexpr std::int64_t most_tp = 64;
   constexpr std::int64_t most_samples = 16;
   constexpr std::int64_t most_virtual_stages = 8;
-  constexpr std::int32_t shortest_share = 2 << 10;  // of a sample
-  // Over more than two nodes tp waits for its links.
+  constexpr std::int32_t shortest_share = 2 << 10;  // shortest part of a sample on one rank
+  // A tp group on more than two nodes waits for its links.
   const std::int64_t near = 2 * std::int64_t{request_.cluster.gpus_per_node};
   const std::int64_t gpus = request_.gpus;
   if (axis.name == "tp") return divisors(std::gcd(gpus, near), most_tp);
@@ -375,8 +375,8 @@ ZipGroup LayoutJudge::split_rows() const {
   return rows.axes.empty() || rows.axes.front().values.empty() ? ZipGroup{} : rows;
 }
 
-/// Of a trainer that shares layers out evenly, unless the first and the last stage are told
-/// theirs: with the embedding and the head these have fewer than the others.
+/// Sets the layers of the first and last stage, if the trainer else shares layers out evenly. These
+/// stages also hold the embedding and the head, so they get fewer.
 void LayoutJudge::tell_stages(Layout& layout) const {
   if (locks("first_stage_layers") || locks("last_stage_layers")) return;
   const auto told = told_stages(request_, layout.pp);
@@ -479,7 +479,8 @@ SweepSpec LayoutJudge::sweep() const {
   return sweep;
 }
 
-/// What has run fits, and what ran out of memory does not, whatever the bounds say.
+/// Corrects the verdict by measurements: a layout that ran fits, and one that ran out of memory
+/// does not, whatever the bounds say.
 void LayoutJudge::hold_against_runs(SuggestedLayout& layout) const {
   if (!request_.learnt) return;
   const auto* const measured = request_.learnt->of(request_.model, layout.point);
@@ -497,7 +498,7 @@ void LayoutJudge::describe(SuggestedLayout& layout) const {
     layout.mfu = layout.tokens_per_s_per_gpu * flops_per_token(request_.model, request_.seq_len) /
         peak.value_or(0);
   }
-  // What computes is not waiting; it limits only where nothing else weighs much.
+  // Computing is no waiting; name it only if no other part weighs much.
   constexpr double much = 0.1;
   const auto parts = step_parts();
   const auto& largest = *std::max_element(parts.begin() + 1, parts.end(),

@@ -30,10 +30,10 @@ class LayoutJudge {
   explicit LayoutJudge(const SuggestRequest& request);
 
   Result<JudgedLayouts> make();
-  /// Whether make() finds one that fits surely, without judging the others if one is soon found.
+  /// True if make() would find a layout that surely fits; stops at the first one.
   Result<bool> fits();
-  /// Of what make() has found not to fit surely: the fastest that does with a part in the host's
-  /// memory, if its step is shorter. Transfers make no step shorter, so others can't be.
+  /// Offloads layouts that make() has found not to fit surely: returns the fastest that then fits,
+  /// if its step is shorter. Transfers make no step shorter, so others can't be.
   Result<std::optional<SuggestedLayout>> offloaded(double step_s);
   /// Values of a suggested axis; none: it stays at its default.
   [[nodiscard]] std::vector<std::int64_t> worth_a_thought(const AxisInfo& axis) const;
@@ -64,11 +64,14 @@ class LayoutJudge {
 
   const SuggestRequest& request_;
   Predictor predictor_;
-  std::vector<const AxisInfo*> rule_axes_;  ///< that rules of the trainer name
+  std::vector<const AxisInfo*> rule_axes_;  ///< axes that rules of the trainer name
   std::size_t plan_size_ = 0;
-  std::vector<std::pair<double, Point>> unfitting_;         ///< with the seconds of a step
-  std::map<std::vector<std::int64_t>, std::string> words_;  ///< by kinds of values of all axes
-  std::map<std::vector<std::int64_t>, std::string> rules_;  ///< by values of the axes they name
+  std::vector<std::pair<double, Point>> unfitting_;         ///< layouts that don't fit, with the
+                                                            ///< seconds of their step
+  std::map<std::vector<std::int64_t>, std::string> words_;  ///< words by kinds of values of all
+                                                            ///< axes
+  std::map<std::vector<std::int64_t>, std::string> rules_;  ///< rules by values of the axes that
+                                                            ///< they name
 };
 
 }  // namespace shardsweep

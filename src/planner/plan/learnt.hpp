@@ -54,14 +54,14 @@ inline constexpr auto described<LearntRun> = [] {
 // clang-format on
 
 struct Knowledge {
-  std::string name;     ///< of the sweeps that it is from
-  std::string family;   ///< of the trainer that was measured
-  ClusterSpec cluster;  ///< with the rates that those sweeps had
+  std::string name;     ///< name of the sweeps that it comes from
+  std::string family;   ///< family of the measured trainer
+  ClusterSpec cluster;  ///< cluster with the rates of those sweeps
   std::vector<ModelSpec> models;
   std::vector<LearntRun> runs;
 };
 
-/// Of ratios measured / predicted; 0 of no ratio.
+/// Spread of ratios measured / predicted; count 0: there are none.
 struct RatioSpread {
   std::size_t count = 0;
   double median = 0;
@@ -90,19 +90,20 @@ struct Learnt {
   Predictor predictor;
   std::vector<MeasuredLayout> runs{};  ///< fastest first, those out of memory last
   RatioSpread speed{};
-  RatioSpread memory{};  ///< of the peak that the trainer reports
+  RatioSpread memory{};  ///< spread of the peak that the trainer reports
   std::string unused{};  ///< a sentence: what was measured and says nothing of the question
 
   /// The fastest completed run with this model, precision and length on so many GPUs that is
   /// as `wanted` says. Null: there is none.
   [[nodiscard]] const MeasuredLayout* fastest(const ModelSpec& model, const Point& point,
       const std::function<bool(const Layout&)>& wanted) const;
-  /// Of this very layout; a completed run before one out of memory. Null: it has not run.
+  /// Runs of this very layout; a completed run comes before one out of memory. Null: it has not
+  /// run.
   [[nodiscard]] const MeasuredLayout* of(const ModelSpec& model, const Point& point) const;
 };
 
-/// For a cluster with these rates: those of the knowledge, or others. Runs on other hardware or
-/// in another dtype are not used. Faults (invalid_input): a run of no such model, or whose
+/// Learns for a cluster with these rates: those of the knowledge, or others. Runs on other hardware
+/// or in another dtype are not used. Faults (invalid_input): a run of no such model, or whose
 /// layout, dtype or outcome nobody can read.
 [[nodiscard]] Result<Learnt> learn(
     const Knowledge& knowledge, const ClusterSpec& cluster, const Family& family, Dtype dtype);

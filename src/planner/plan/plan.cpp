@@ -152,7 +152,7 @@ class Planner {
     return gpu_hours_of(point, predictor_.predict(model, sweep_.measure, point));
   }
 
-  /// Whoever asks why nothing fits wants the point that came nearest.
+  /// If nothing fits, keep the point closest to fitting.
   bool needs_least(const Judge::Finding& finding) {
     if (finding.needs <= 0) return false;
     const bool less = least_needed_ == 0 || finding.needs < least_needed_;
@@ -206,8 +206,8 @@ class Planner {
     plan_.trials.push_back({point, prediction, static_cast<std::int32_t>(lane)});
   }
 
-  std::vector<Guess>* guesses_;                          ///< in order; null: nobody wants them
-  std::vector<std::pair<std::int64_t, Guess>> guessed_;  ///< with numbers of the grid
+  std::vector<Guess>* guesses_;                          ///< in order; null: not wanted
+  std::vector<std::pair<std::int64_t, Guess>> guessed_;  ///< guesses with numbers of the grid
   const SweepSpec& sweep_;
   const Grid& grid_;
   Judge& judge_;

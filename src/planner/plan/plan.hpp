@@ -23,9 +23,8 @@ namespace shardsweep {
 [[nodiscard]] Result<Plan> make_plan(const SweepSpec& sweep, const Capabilities& runner,
     PointFilter* excludes, PointFilter* runner_rules);
 
-/// The same of a sweep without excludes, for whoever wants what is predicted of each trial with its
-/// bounds: `guesses` are those, in the plan's order. It leaves hours and the trials' predictions
-/// out.
+/// Plans a sweep without excludes and returns each trial's prediction with its bounds: `guesses`,
+/// in the plan's order. It leaves hours and the trials' predictions out.
 [[nodiscard]] Result<Plan> make_plan(const SweepSpec& sweep, std::vector<Guess>& guesses);
 
 /// Why most points of a plan are left out, with the numbers of the first of them: "gpus 8 is

@@ -20,13 +20,13 @@ struct SearchBound {
 /// Each cell ends when one of its limits is used up. A trial that runs then runs to its end.
 [[nodiscard]] SearchBound search_bound(const SweepSpec& sweep, const Plan& plan);
 
-/// What the finals of a plan's cells take.
+/// Cost of the finals of a plan's cells.
 struct FinalsCost {
-  std::int64_t cells = 0;  ///< with two layouts at least
-  std::int64_t runs = 0;   ///< of a round, while nothing has dropped out
-  double gpu_hours = 0;    ///< of a round: of the layouts that are predicted the fastest
+  std::int64_t cells = 0;  ///< cells with at least two layouts
+  std::int64_t runs = 0;   ///< runs of a round, while no layout has dropped out
+  double gpu_hours = 0;    ///< cost of a round with the layouts that are predicted the fastest
   std::int32_t rounds_at_most = 0;
-  // Of a round on each further set of nodes, of which each cell has as many rounds at most.
+  // Figures of a round on each further set of nodes; each cell has as many rounds at most.
   std::int32_t further_sets = 0;
   std::int64_t further_runs = 0;
   double further_gpu_hours = 0;

@@ -15,7 +15,7 @@ namespace shardsweep {
 struct PlannedLaunch {
   Point point;
   double tokens_per_s_per_gpu = 0;
-  double sigma = 0;  ///< of its logarithm
+  double sigma = 0;  ///< spread of the speed's logarithm
   double fits = 1;   ///< chance that memory suffices
   double gpu_hours = 0;
   std::string why;
@@ -27,11 +27,11 @@ struct PlannedCell {
   std::int32_t seq_len = 0;
   std::int32_t nodes = 0;
   std::int32_t gpus = 0;
-  std::vector<PlannedLaunch> launches;  ///< in the plan's order
-  std::vector<LeftOut> left_out;        ///< those that the plan has kept
+  std::vector<PlannedLaunch> launches;  ///< launches in the plan's order
+  std::vector<LeftOut> left_out;        ///< points that the plan has kept
 };
 
-/// Before anything is measured.
+/// Story of the plan before any measurement.
 [[nodiscard]] std::vector<PlannedCell> plan_story(const SweepSpec& sweep, const Plan& plan);
 
 }  // namespace shardsweep

@@ -43,7 +43,7 @@ Proof make_proof(const SweepSpec& sweep, const Plan& plan) {
   proof.sweep.name = proof_name(sweep.name);
   proof.sweep.prove = false;
   proof.sweep.proof_of = sweep.name;
-  // All of them run, each once, and nothing is compared.
+  // Each rank runs once, and no runs are compared.
   proof.sweep.search = {};
   proof.sweep.search.policy = SearchPolicy::exhaustive;
   proof.sweep.control = {};
@@ -57,7 +57,7 @@ Proof make_proof(const SweepSpec& sweep, const Plan& plan) {
   for (const PlannedTrial* one : finalists(plan)) {
     const std::int32_t pp = one->point.layout.pp;
     for (std::int32_t word = 0; word < 3; ++word) {
-      // Of a pipeline of two stages the middle one is its last.
+      // A pipeline of two stages has no middle one.
       if ((word == 1 && pp <= 2) || (word == 2 && pp == 1)) continue;
       PlannedTrial trial = *one;
       trial.point.nodes = 0;

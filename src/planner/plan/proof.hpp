@@ -16,7 +16,7 @@ namespace shardsweep {
 /// Layouts of each cell that are proved.
 inline constexpr std::size_t proved_layouts = 3;
 
-/// What the sweep of the ranks is called.
+/// Name of the sweep that runs the ranks.
 [[nodiscard]] std::string proof_name(const std::string& sweep);
 
 struct Proof {
@@ -29,14 +29,14 @@ struct Proof {
 
 /// A layout and what its ranks have shown together.
 struct Proved {
-  Point point;  ///< of the sweep that is proved
+  Point point;  ///< point of the sweep that is proved
   bool fits = true;
   std::int64_t peak_bytes = 0;  ///< the largest of its ranks
   double slowest_step_s = 0;    ///< the same; 0: none printed it
 };
 /// A rank that has ended.
 struct ProvedRank {
-  Point point;  ///< of the proof's sweep
+  Point point;  ///< point of the proof's sweep
   bool fits = true;
   std::int64_t peak_bytes = 0;
   double step_s = 0;

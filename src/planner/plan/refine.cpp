@@ -46,7 +46,7 @@ std::vector<std::int64_t> LayoutRefiner::values(const AxisInfo& axis, const Poin
   constexpr std::int64_t smallest_bucket = 32;
   const auto& is = at.layout;
   const auto& model = request_.model;
-  // Nobody gets a part in the host's memory unasked; dp and grad_accum follow from the others.
+  // Offloading is never suggested unasked; dp and grad_accum follow from the others.
   if (locks(axis.name) || axis.allows_auto || axis.name == "offload") return {};
   if (axis.name == "first_stage_layers" || axis.name == "last_stage_layers") return {};
   if (axis.name == "tp") return divisors(request_.gpus, model.heads);

@@ -40,8 +40,8 @@ class LayoutRefiner {
   LayoutRefiner& operator=(LayoutRefiner&&) = delete;
   ~LayoutRefiner() = default;
 
-  /// None: no change makes it fit, or a step that fits shorter than `step_s`. What gains less than
-  /// a tie is not changed.
+  /// Improves a layout; empty: no change makes it fit, or fit with a step shorter than `step_s`.
+  /// What gains less than a tie is not changed.
   [[nodiscard]] std::optional<GuessedLayout> refined(const Point& from, double step_s);
 
   /// Layouts of the whole range of degrees that need least memory, for a question whose grid has
@@ -58,7 +58,7 @@ class LayoutRefiner {
   [[nodiscard]] std::vector<std::int64_t> values(const AxisInfo& axis, const Point& at) const;
   [[nodiscard]] bool derive(Point& point) const;
   [[nodiscard]] bool keeps_rules(const Point& point);
-  /// Whether it took the place of the best.
+  /// True if it took the place of the best.
   bool attempt(Point point, Best& best);
   bool attempt_axes(Best& best);
   bool attempt_stages(Best& best);

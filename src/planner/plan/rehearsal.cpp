@@ -28,7 +28,7 @@ class Draws {
  public:
   explicit Draws(std::uint64_t seed) : engine_(seed) {}
   [[nodiscard]] double uniform() { return static_cast<double>(engine_() >> 11U) * 0x1p-53; }
-  /// Of the standard normal distribution, nearly: a sum of twelve uniform ones.
+  /// Draws from the standard normal distribution, nearly: the sum of twelve uniform numbers.
   [[nodiscard]] double normal() {
     double sum = -6;
     for (int i = 0; i < 12; ++i)
@@ -40,7 +40,7 @@ class Draws {
   std::mt19937_64 engine_;
 };
 
-/// What a layout would do if it ran.
+/// Simulated outcome of a layout.
 struct Truth {
   double tokens_per_s_per_gpu = 0;
   bool fits = true;
@@ -85,7 +85,8 @@ class Play {
     }
   }
 
-  /// As the daemon takes it from the search's order; trials_.size(): nothing more is worth it.
+  /// Next trial as the daemon takes it from the search's order; trials_.size(): no trial is worth
+  /// it.
   [[nodiscard]] std::size_t next_launch() {
     const auto order = search_.order();
     if (search_.enough(spent_.gpu_hours)) return trials_.size();

@@ -14,7 +14,7 @@
 
 namespace shardsweep {
 
-/// What launches of a sweep take until its attempts have shown it.
+/// Predicted cost of launches, until attempts have shown the real one.
 [[nodiscard]] LaunchCost launch_cost(const SweepSpec& sweep);
 
 struct Rehearsal {

@@ -57,7 +57,7 @@ class Suggester {
     LayoutJudge judge(request_);
     SHARDSWEEP_ASSIGN(all_, judge.make());
     choose();
-    // Below this a faster layout is a tie.
+    // A faster layout above this ratio is a tie.
     constexpr double much = 0.99;
     if (all_.fitting.empty()) {
       SHARDSWEEP_TRY(hold_offload());

@@ -28,19 +28,19 @@ struct SuggestRequest {
   ClusterSpec cluster;
   const Family* family = nullptr;
   std::int32_t nodes = 0;  ///< 0: `gpus` of one node
-  std::int32_t gpus = 0;   ///< of the world
+  std::int32_t gpus = 0;   ///< GPUs of the world
   std::int32_t seq_len = 0;
   std::int64_t global_batch_tokens = 0;
   std::size_t most = 5;             ///< layouts, of different dp x tp x pp
-  std::optional<Dtype> dtype{};     ///< none: bf16, or fp32 without GPUs
+  std::optional<Dtype> dtype{};     ///< empty: bf16, or fp32 without GPUs
   std::vector<AxisValues> locks{};  ///< axes of a layout that keep one value
-  /// What was measured on such a cluster with such a trainer; null: nothing.
+  /// Measurements on such a cluster with such a trainer; null: none.
   std::shared_ptr<const Learnt> learnt{};
 };
 
 /// The request's, or what shardbench runs there: CPUs have no bf16.
 [[nodiscard]] Dtype dtype_of(const SuggestRequest& request);
-/// Of a layout nothing but the size of its job, which measured runs are found by.
+/// Point with only the size of the job, by which measured runs are found.
 [[nodiscard]] Point world_of(const SuggestRequest& request);
 
 /// Layers of the first and the last stage, of a trainer that shares them out evenly unless it
@@ -59,8 +59,9 @@ struct SuggestedLayout {
   Guess guess;
   double tokens_per_s_per_gpu = 0;                   ///< 0: unknown, the cluster has no peak
   double mfu = 0;                                    ///< 0: unknown
-  std::string limit;                                 ///< what it waits for most
-  std::string remedy{};                              ///< what would help; for the fastest, nothing
+  std::string limit;                                 ///< part of the step that it waits for most
+  std::string remedy{};                              ///< change that would help; empty for the
+                                                     ///< fastest
   double computes = 0;                               ///< share of the step
   bool waits = false;                                ///< `limit` is another part than that
   std::shared_ptr<const MeasuredLayout> measured{};  ///< null: it has not run
@@ -68,11 +69,12 @@ struct SuggestedLayout {
 
 /// Every layout that is worth a thought, judged.
 struct JudgedLayouts {
-  std::int64_t judged = 0;                ///< of those that could start
+  std::int64_t judged = 0;                ///< layouts judged, out of those that could start
   std::vector<SuggestedLayout> fitting;   ///< surely, or as measured; fastest first
   std::vector<SuggestedLayout> doubtful;  ///< may run out of memory, or has; fastest first
   std::map<std::string, std::int64_t, std::less<>> left_out_by_constraint;  ///< the others
-  std::string why_left_out;  ///< most of those, with the numbers of the first: Plan's words
+  std::string why_left_out;  ///< reason for most of those, with the numbers of the first: Plan's
+                             ///< words
 };
 /// Values of an axis that are tried if nobody holds it; none: its default alone.
 [[nodiscard]] std::vector<std::int64_t> tried_values(
@@ -80,11 +82,10 @@ struct JudgedLayouts {
 /// Faults as suggest().
 [[nodiscard]] Result<JudgedLayouts> judge_layouts(const SuggestRequest& request);
 
-/// Whether nobody holds `offload` and the trainer has words for it: a part in the host's memory is
-/// in no answer unasked.
+/// True if no lock holds `offload` and the trainer has words for it. Answers never offload unasked.
 [[nodiscard]] bool can_be_asked_to_offload(const SuggestRequest& request);
-/// Whether judge_layouts() has one that fits, which is sooner known than the layouts. Faults as
-/// suggest().
+/// True if judge_layouts() would have a layout that fits; this is faster than judging all. Faults
+/// as suggest().
 [[nodiscard]] Result<bool> some_layout_fits(const SuggestRequest& request);
 
 /// A rule of thumb, held against the first layout.
@@ -92,7 +93,7 @@ struct RuleCheck {
   std::string rule;
   bool holds = true;
   bool applies = true;  ///< false: it is about other worlds, and holds for nothing
-  std::string why;      ///< with the numbers
+  std::string why;      ///< reason with the numbers
   std::string source;
 };
 
@@ -100,7 +101,7 @@ struct RuleCheck {
 struct FlowStep {
   std::string question;
   bool yes = false;
-  std::string why;  ///< with the numbers
+  std::string why;  ///< reason with the numbers
 };
 
 struct Suggestion {
@@ -119,7 +120,7 @@ struct Suggestion {
   /// unless no layout divides the asked one.
   std::vector<std::string> batches;
   std::vector<RuleCheck> checks;
-  std::vector<FlowStep> flow;  ///< as far as the answers lead
+  std::vector<FlowStep> flow;  ///< steps until the answers end
 };
 
 /// Faults (invalid_input): a batch that is no multiple of seq_len, a world that no node holds.

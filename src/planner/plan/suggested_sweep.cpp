@@ -71,7 +71,8 @@ std::string locked_constants(const SuggestRequest& request) {
   return text;
 }
 
-/// As names of sweeps and models are: letters, digits, dots, dashes and underscores.
+/// Replaces characters that names of sweeps and models can't have: letters, digits, dots, dashes
+/// and underscores stay.
 std::string safe_model_name(std::string_view name) {
   std::string safe;
   for (const char c : name) {
@@ -88,7 +89,7 @@ struct StagesOf {
   ToldStages told;
 };
 
-/// Of the suggested layouts, and of all other values of pp in the file what those are told.
+/// Stages of the suggested layouts, and of all other values of pp in the file.
 std::vector<StagesOf> all_stages(const SuggestRequest& request, const Suggestion& suggestion) {
   const bool any = std::any_of(suggestion.layouts.begin(), suggestion.layouts.end(),
       [](const auto& one) { return one.point.layout.has_uneven_stages(); });
@@ -120,8 +121,8 @@ std::string stages_text(const SuggestRequest& request, const Suggestion& suggest
       fmt::join(first, ", "), fmt::join(last, ", "));
 }
 
-/// Which of them go with which pp, if layers that divide say that: rules that would match nothing
-/// are warned of.
+/// Rules that say which stages go with which pp, if layers that divide require it: rules without a
+/// match cause warnings.
 std::string stages_rules(const SuggestRequest& request, const Suggestion& suggestion) {
   const auto all = all_stages(request, suggestion);
   const auto is_even = [](const StagesOf& one) { return one.told.first + one.told.last == 0; };
@@ -192,7 +193,7 @@ std::string suggested_sweep(const SuggestRequest& request, const Suggestion& sug
       request.nodes > 0 ? "nodes" : "gpus", request.nodes > 0 ? request.nodes : request.gpus,
       locked_constants(request));
   for (const auto* axis : axes_with<AxisUse::suggested>) {
-    // Of short sequences and dense models cp, ep and expert_tp say nothing.
+    // Short sequences and dense models need no cp, ep or expert_tp.
     const bool always = axis->is(AxisUse::spelt) ||
         (!axis->is(AxisUse::degree) && !axis->is(AxisUse::optional_flag));
     if (is_locked(request, *axis) || axis->allows_auto || (!always && !varies(suggestion, *axis)))

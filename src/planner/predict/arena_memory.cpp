@@ -136,7 +136,7 @@ double communication_piece(const ArenaStage& at) {
     most = std::min(gradient_bytes * at.in_parts(at.table()) / (at.layout.zero > 0 ? at.shards : 1),
         at.layout.bucket_mb * mib);
   if (at.sequence_parallel) {
-    // Of sharded ones a rank has one norm of a layer at least.
+    // Sharded gradients: a rank has at least one norm of a layer.
     const double norms = at.layout.zero > 0 ? 1 : 2;
     most = std::max(most, gradient_bytes * at.hidden * (norms * at.layers + (at.last ? 1 : 0)));
   }
@@ -178,9 +178,8 @@ double fp8_piece(const ArenaStage& at, Dtype dtype) {
       beside + std::max({to_activated, to_attended, to_mlp_norm, to_norm})});
 }
 
-// What the runner plans for attention's backward, whichever of its ways computes it: its own
-// kernels' sums, or for heads of 64 and 128 those of cuDNN and the most that its engines ask
-// for.
+// Workspace that the runner plans for attention's backward, whichever way computes it. Its own
+// kernels need sums; heads of 64 and 128 need cuDNN's sums and its engines' largest workspace.
 double attention_workspace(const ArenaStage& at) {
   const double heads = at.heads / at.tp;
   const double padded = at.tokens / at.seq * rounded_up(at.seq, 64);

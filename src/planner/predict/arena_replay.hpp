@@ -39,7 +39,7 @@ class FirstFit {
     return place;
   }
 
-  /// Nothing happens to a place that was given already: it is empty then.
+  /// Frees a place; a place that was freed already is empty and stays so.
   void give(Place& place) {
     if (place.from == place.to) return;
     std::size_t at = 0;
@@ -64,13 +64,13 @@ class FirstFit {
   [[nodiscard]] std::int64_t extent() const { return extent_; }
 
  private:
-  std::vector<Place> gaps_;  // in order; the last one has no end
+  std::vector<Place> gaps_;  // gaps in order; the last one has no end
   std::int64_t extent_ = 0;
 };
 
 /// Sizes of one micro-batch's blocks, in one unit of the caller's.
 struct ActivationSizes {
-  std::int64_t row = 0;  // of the residual stream
+  std::int64_t row = 0;  // row of the residual stream
   std::int64_t qkv = 0;
   std::int64_t attended = 0;
   std::int64_t statistics = 0;  // log-sum-exp
@@ -102,7 +102,7 @@ struct WholeUnits {
   std::int64_t layers = 0;  // how many
   std::int64_t layer = 0;
   std::int64_t embedding = 0;
-  std::int64_t norm = 0;   // with the head's matrix where that is one of its own
+  std::int64_t norm = 0;   // norm, with the head's own matrix if it has one
   std::int64_t table = 0;  // the last stage's copy of a tied embedding
   bool tied = false;
 };

@@ -13,28 +13,27 @@
 
 namespace shardsweep {
 
-/// Those of files that are built in, but for the one of any other program.
+/// Built-in families, except the one for any other program.
 [[nodiscard]] std::span<const Family> families();
 
 /// By its exact name, which of a user's file that was added is the file's. Faults: invalid_input,
 /// which lists the names there are.
 [[nodiscard]] Result<const Family*> find_family(std::string_view name);
 
-/// Whether another process knows it by its name too: no user's file has it.
+/// True if other processes also know the family by its name: it is from no user's file.
 [[nodiscard]] bool is_built_in(const Family& family);
 
 /// Family of a question that names none: on GPUs, and without them.
 [[nodiscard]] const Family& usual_family(UsualOn on);
 [[nodiscard]] const Family& default_family(const ClusterSpec& cluster);
 
-/// Whether speeds and memory on one say something of the other: the same devices, as many to a
-/// node.
+/// True if speed and memory on one tell about the other: the same devices, as many to a node.
 [[nodiscard]] bool same_hardware(const ClusterSpec& a, const ClusterSpec& b);
 
-/// That of a sweep's runner; shardbench's has the habits of its profile.
+/// Family of a sweep's runner; shardbench's has the habits of its profile.
 [[nodiscard]] const Family& family_of(const RunnerSpec& runner);
-/// Whether what one sweep measures says something of the other's times: both have the same
-/// hardware and trainers of one family, and measure layouts as a whole.
+/// True if times of one sweep tell about the other's: both have the same hardware and trainers of
+/// one family, and measure whole layouts.
 [[nodiscard]] bool is_kin(const SweepSpec& a, const SweepSpec& b);
 
 /// The family of a user's file of this name; else the one whose name begins the runner's; where

@@ -50,8 +50,9 @@ struct LatentAttention {
   return 1 - windowed / real(model.with_attention()) * (1 - seen) * (1 - seen);
 }
 
-/// Of a layer that predicts later tokens (MTP), beside a transformer layer: the projection of
-/// the states and the embedding of the next token to one row, and norms before and after.
+/// Parameters of a layer that predicts later tokens (MTP), beside its transformer layer. A
+/// projection makes one row of the states and the next token's embedding, with norms before and
+/// after.
 [[nodiscard]] inline std::int64_t mtp_projection(const ModelSpec& model) {
   return 2 * model.hidden * model.hidden;
 }
@@ -59,7 +60,7 @@ struct LatentAttention {
   return 3 * model.hidden;
 }
 
-/// Of each stage between the first and the last one.
+/// Layers of each stage between the first and the last one.
 [[nodiscard]] inline double layers_of_middle(const ModelSpec& model, const Layout& layout) {
   const MiddleStages middle(
       model.layers, layout.pp, layout.first_stage_layers, layout.last_stage_layers);
@@ -73,16 +74,17 @@ struct LayerShape {
   bool latent;                                         // attention
   double value_share;                                  // values of values per one of queries
   double latents, rope;                                // values of latents, of the shared key
-  double down, norms, up, output;                      // as in LatentAttention
+  double down, norms, up, output;                      // see LatentAttention
   double mtp, projection, mtp_norms;  // layers that predict later tokens, and of each of them
   double experts, chosen, expert_ffn, shared_ffn, ep, expert_replicas;
   double dense_layers, dense_share;                 // the first ones; of those behind them
-  double matrices;                                  // of a feed-forward part
+  double matrices;                                  // matrices of a feed-forward part
   double expert_tp;                                 // ranks that split each expert
   double seq, whole_seq, batch, tp, pp, dp, accum;  // seq: of a rank of cp
   double head;                                      // the stage that has it
-  double first_layers, last_layers;                 // of the first and last stage; 0: even
-  double middle_layers;                             // of each other stage, if one is told
+  double first_layers, last_layers;                 // layers of the first and last stage; 0: even
+  double middle_layers;                             // layers of each other stage, if the first or
+                                                    // last is told its own
   double element;
   LayerShape(const ModelSpec& model, const Point& point) : LayerShape(model, point, model.vocab) {}
   /// With another number of entries of the vocabulary, as one that pads it.
@@ -138,18 +140,18 @@ struct LayerShape {
   [[nodiscard]] double attention_matrices() const {
     return latent ? up + output : 2 * hidden * query * (1 + kv_share);
   }
-  /// Of a layer, what every rank of tp has: norms, and products that make latents.
+  /// Parameters of a layer that every rank of tp has: norms, and products that make latents.
   [[nodiscard]] double whole_parameters() const { return 2 * hidden + norms + down; }
   /// Keys and values of all heads, in units of their queries.
   [[nodiscard]] double key_values() const { return latent ? 1 + value_share : 2 * kv_share; }
-  /// What attention keeps, in units of its queries: `query_rows` as large as Q, of them one is
+  /// Rows that attention keeps, in units of its queries: `query_rows` as large as Q, of them one is
   /// its output; `key_rows` as large as K.
   [[nodiscard]] double attention_rows(double query_rows, double key_rows) const {
     if (!latent) return query_rows + key_rows * kv_share;
     return query_rows - 1 + value_share + key_rows / 2 * key_values();
   }
-  /// Of a layer with experts: what tp divides beside them, its router, and what a rank has of
-  /// them.
+  /// Parameters of a layer with experts: those that tp divides beside them, its router, and a
+  /// rank's share of the experts.
   [[nodiscard]] double beside_experts() const {
     return attention_matrices() + matrices * hidden * shared_ffn;
   }
@@ -163,8 +165,8 @@ struct LayerShape {
   [[nodiscard]] double row_parts(bool sequence_parallel) const {
     return sequence_parallel || expert_tp > tp ? tp / expert_tp : 1;
   }
-  /// Of the layers of a stage, those without experts: the first ones of the model, and those
-  /// between layers with experts, which lie evenly.
+  /// Layers of a stage without experts: the first ones of the model, and those between layers with
+  /// experts, which lie evenly.
   [[nodiscard]] double dense_of(double before, double here) const {
     const double first = std::clamp(dense_layers - before, 0.0, here);
     return first + dense_share * (here - first);

@@ -145,7 +145,7 @@ class Reached {
   const ClusterSpec& cluster_;
   double inside_;
   double adapter_;
-  double adapters_;  // of a node
+  double adapters_;  // adapters of a node
   double waits_;
 };
 
@@ -156,7 +156,7 @@ double Exchange::seconds(double bytes, double copies, bool once_per_node) const 
     return bandwidth > 0 ? amount / bandwidth : 0;
   };
   double outside = outside_share * copies;
-  // Of the other nodes those that one of its copies goes to.
+  // Other nodes to which at least one copy goes.
   if (once_per_node)
     outside = std::min(outside, (nodes - 1) * (1 - std::pow(1 - 1 / nodes, copies)));
   return latency_s +

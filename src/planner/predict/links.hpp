@@ -18,8 +18,8 @@ inline constexpr double hops_between = 2;
 
 struct Link {
   double bandwidth = 0;  ///< bytes/s per rank that a ring reaches; 0: unknown, taken as free
-  double latency_s = 0;  ///< of one small message
-  bool crosses = false;  ///< between nodes
+  double latency_s = 0;  ///< latency of one small message
+  bool crosses = false;  ///< true: between nodes
 };
 
 /// An all-to-all of a group: of what a rank sends, the shares that stay on its node and that
@@ -28,9 +28,9 @@ struct Exchange {
   double inside_share = 0;
   double outside_share = 0;
   double inside_bandwidth = 0;   ///< bytes/s per rank; 0: unknown, taken as free
-  double outside_bandwidth = 0;  ///< the same, of its own adapter
-  double latency_s = 0;          ///< of the whole exchange, without its bytes
-  double nodes = 1;              ///< that the group lies on
+  double outside_bandwidth = 0;  ///< bytes/s of its own adapter per rank; 0: unknown, taken as free
+  double latency_s = 0;          ///< latency of the whole exchange, without its bytes
+  double nodes = 1;              ///< nodes of the group
   /// Seconds in which each rank sends `copies` of `bytes`, each to a rank of its own choice,
   /// the own one included. `once_per_node`: a node gets one of its copies and hands it on by
   /// its own links.
@@ -40,12 +40,12 @@ struct Exchange {
 struct Links {
   Link tp, pp;
   Link shard;      ///< the ranks that share one copy; all of dp and cp without replicas
-  Link replicate;  ///< those that hold the same part of it
+  Link replicate;  ///< ranks that hold the same part of it
   Link cp;         ///< ranks that share a sequence: neighbours among those of dp
   Link experts;    ///< ranks with the same experts, ep apart
   Link expert_tp;  ///< ranks that split each expert: neighbours
-  Exchange heads;  ///< of the ranks of cp
-  Exchange rows;   ///< of the ranks of ep: neighbours among those of dp * cp
+  Exchange heads;  ///< exchange between the ranks of cp
+  Exchange rows;   ///< exchange between the ranks of ep: neighbours among those of dp * cp
 };
 
 /// Ranks of a group of `size` with `stride` between neighbours lie on one node, or a ring of

@@ -25,7 +25,7 @@ std::int64_t whole(double bytes) {
 }
 
 struct StateBytes {
-  double weights, gradients, optimizer;  // per parameter
+  double weights, gradients, optimizer;  // bytes per parameter
 };
 
 StateBytes state_bytes(const Point& point, double bf16_gradient, double shards) {
@@ -37,7 +37,8 @@ StateBytes state_bytes(const Point& point, double bf16_gradient, double shards) 
   if (zero >= 1) bytes.optimizer /= shards;
   if (zero >= 2) bytes.gradients /= shards;
   if (zero >= 3) bytes.weights /= shards;
-  // In the host's memory. Weights that ZeRO 2 gathers for a step stay until it ends.
+  // Offloaded state is in the host's memory. Weights that ZeRO 2 gathers for a step stay until it
+  // ends.
   if (point.layout.offload != Offload::none) bytes.optimizer = 0;
   if (point.layout.offload == Offload::all) {
     bytes.gradients = 0;
@@ -72,8 +73,8 @@ struct LayerActivations {
   double routed = 0, kept_routed = 0;
 };
 
-// What attention keeps beside its inputs and output, in bytes: log-sum-exp in fp32, or P; of
-// GPT's P also the dropout's mask and output [arXiv 2205.05198, section 4.1].
+// Bytes that attention keeps beside its inputs and output: log-sum-exp in fp32, or P. GPT's P
+// includes the dropout's mask and output [arXiv 2205.05198, section 4.1].
 double attention_bytes(const LayerShape& shape, const Habits& habits) {
   constexpr double gpt_probability_bytes = 5;
   const double rows = shape.seq * shape.batch * shape.heads;
@@ -83,14 +84,15 @@ double attention_bytes(const LayerShape& shape, const Habits& habits) {
   return (habits.plain ? gpt_probability_bytes : bytes) * rows * shape.whole_seq;
 }
 
-// Without a gate there is no product beside what goes into the activation and comes out of it.
+// Rows of a feed-forward part. Without a gate, no product stands beside the activation's input and
+// output.
 double ffn_rows_of(const LayerShape& shape, const MemoryFamily& family) {
   return shape.matrices == 2 ? family.ffn_rows * 2 / 3 : family.ffn_rows;
 }
 
-// What modules that are computed again do not keep [Megatron-LM's --recompute-modules]: the
-// outputs of two norms; all that a feed-forward part makes; the product between an expert's
-// matrices; queries, keys and values of heads that come from latents, and the latents' norms.
+// Removes activations of modules that are computed again [Megatron-LM's --recompute-modules]. These
+// are: outputs of two norms; all that a feed-forward part makes; the product between an expert's
+// matrices; queries, keys and values that come from latents, and the latents' norms.
 void drop_modules(LayerActivations& all, const LayerShape& shape, const Habits& habits,
     Modules modules, bool experts) {
   const auto& family = habits.family;
@@ -114,7 +116,7 @@ void drop_modules(LayerActivations& all, const LayerShape& shape, const Habits& 
   }
 }
 
-// Of a layer's feed-forward part, dense or with experts.
+// Activations of a layer whose feed-forward part is dense or has experts.
 LayerActivations layer_activations(const LayerShape& shape, const Habits& habits,
     Recompute recompute, double attention, bool experts = false) {
   const auto& family = habits.family;
@@ -178,7 +180,7 @@ double in_flight(const LayerShape& shape, const Layout& layout, double stage) {
   return std::min(shape.accum, chunks / layout.vpp);
 }
 
-// What a stage's layers keep of one micro-batch, and what is computed again at a time.
+// Bytes that a stage's layers keep of one micro-batch, and those that are computed again at a time.
 struct StageKeeps {
   double kept, again;
 };
@@ -197,7 +199,7 @@ StageKeeps kept_by_stage(
 }
 
 struct ActivationBytes {
-  double in_flight, one;  // with all micro-batches of a pipeline, with one
+  double in_flight, one;  // with all micro-batches of a pipeline in flight, and with one
 };
 
 // One layer's on a rank: all that it makes, and what of it is kept.
@@ -226,10 +228,10 @@ LayerBytes stage_layer_bytes(const LayerShape& shape, const Point& point, const 
   return {std::max(sparse.whole, other.whole), share * other.kept + (1 - share) * sparse.kept};
 }
 
-// What the layers that predict later tokens keep of the micro-batches in flight, beside a layer
-// each: the states and the embedding that come, both normed in one row of 2h, and its output
-// before and after its norm; computed again as a whole, what comes and what leaves. Of a rank's
-// pieces the last alone has them, whose gradients come at once.
+// Bytes that layers for later tokens keep of the micro-batches in flight, beside one layer each.
+// They keep the states and the embedding that come, both normed in one row of 2h, and the output
+// before and after its norm. If computed again as a whole, they keep what comes and what leaves. Of
+// a rank's pieces the last alone has them, whose gradients come at once.
 double mtp_bytes(
     const LayerShape& shape, const Point& point, const Habits& habits, double micro_batches) {
   if (shape.mtp == 0) return 0;
@@ -332,7 +334,7 @@ StageParameters stage_parameters(const LayerShape& shape, const Habits& habits, 
   if (first) count.shared += embedding;
   // Tied embeddings are one tensor on one stage, two copies on two.
   if (last && !(first && tied)) count.shared += embedding;
-  // They read the embedding too: a stage that is not the first has a copy of it.
+  // MTP layers read the embedding too: a stage that is not the first has a copy of it.
   if (mtp > 0 && !first && !tied) count.shared += embedding;
   if (last) count.shared += shape.hidden;
   return count;
@@ -361,7 +363,7 @@ double stage_layers(const LayerShape& shape, StageSplit split, double stage) {
   return even + (stage < shape.layers - even * shape.pp ? 1 : 0);
 }
 
-// Of all stages before one.
+// Layers of all stages before this one.
 double layers_before(const LayerShape& shape, StageSplit split, double stage) {
   if (shape.first_layers + shape.last_layers > 0) {
     double before = 0;
@@ -374,7 +376,7 @@ double layers_before(const LayerShape& shape, StageSplit split, double stage) {
   return stage * even + std::min(stage, shape.layers - even * shape.pp);
 }
 
-// Of a stage's layers those without experts. Interleaved, a stage has them in its first chunk.
+// Layers of a stage without experts. Interleaved, a stage has them in its first chunk.
 double stage_dense_layers(
     const LayerShape& shape, const Layout& layout, StageSplit split, double stage, double layers) {
   if (shape.experts == 0) return layers;
@@ -382,7 +384,7 @@ double stage_dense_layers(
   return shape.dense_of(layers_before(shape, split, stage), layers);
 }
 
-// When a stage needs most.
+// Time at which a stage needs most.
 enum class Moment : std::uint8_t { in_flight, last_backward, update };
 
 // The model of one stage: what it always holds, and what it holds at a moment.
@@ -437,7 +439,8 @@ class Stage {
     return estimate;
   }
 
-  // Of all parameters. ZeRO shards experts over the ranks that have the same ones.
+  // Bytes of the state of all parameters. ZeRO shards experts over the ranks that have the same
+  // ones.
   [[nodiscard]] StateBytes held() const {
     const double gradient = habits_.family.bf16_gradient_bytes;
     const auto shared = state_bytes(point_, gradient, point_.layout.shard_ranks());
@@ -457,7 +460,7 @@ class Stage {
   [[nodiscard]] double transfer_bytes(Moment moment) const {
     const auto& family = habits_.family;
     if (moment == Moment::update) {
-      // Besides state: the gathered weights, and the parts that they are gathered from.
+      // State aside, the gathered weights and the parts that they are gathered from.
       const double shards = point_.layout.shard_ranks();
       const bool gathers = shards > 1 && point_.layout.zero > 0;
       double bytes = gathers ? count_ * (family.step_gather_bytes * (1 + 1 / shards)) : 0;
@@ -533,7 +536,7 @@ const MemoryFamily& shardbench_cpu_memory() {
 
 namespace {
 
-/// By a family that counts what is not in FP8 as fp32.
+/// The point in fp32, for a family that counts values outside FP8 as fp32.
 std::optional<Point> in_fp32(const Point& point, const MemoryFamily& family) {
   if (!is_fp8(point.dtype) || family.half_beside_fp8) return std::nullopt;
   Point values = point;
@@ -667,7 +670,7 @@ MemoryEstimate optimistic_memory(
   const auto state = state_bytes(point, gradient, point.layout.shard_ranks());
   const auto layer =
       layer_activations(shape, Habits(model, plain_family, {}), point.layout.recompute, 0);
-  double kept = (layer.kept_between + layer.kept_inside) / shape.tp;  // per layer
+  double kept = (layer.kept_between + layer.kept_inside) / shape.tp;  // bytes per layer
   if (point.layout.recompute == Recompute::full && !traits.recompute_by_block)
     kept /= std::max(1, traits.recompute_layers);
   // Some stage has at least ceil(L/p) layers; some stage has at least the mean of everything.

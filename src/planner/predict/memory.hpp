@@ -29,8 +29,7 @@ struct LayerShape;
 /// kind, and h (3 w + 2 k) for a state-space mixer. Biases and learnt positions, less than 1 %,
 /// are left out. The same in every layout.
 [[nodiscard]] std::int64_t parameters(const ModelSpec& model);
-/// Of the experts those that a token goes through, in MTP's layers too. (Megatron-LM's
-/// estimator counts MTP as we do in N, and here with all of its experts.)
+/// Parameters that a token goes through: only its experts, in MTP's layers too.
 [[nodiscard]] std::int64_t active_parameters(const ModelSpec& model);
 
 /// Entries of the vocabulary with what pads it to `multiple` for each tp rank: shardbench and
@@ -38,11 +37,11 @@ struct LayerShape;
 inline constexpr std::int64_t shardbench_vocab_multiple = 128;
 [[nodiscard]] std::int64_t padded_vocab(std::int64_t vocab, std::int64_t tp, std::int64_t multiple);
 
-/// What a recorded table says of a run's trainer that is no axis. Unset: as the family does it.
+/// Properties of a run's trainer in a recorded table that are no axis. Unset: the family's habit.
 struct RunTraits {
   std::optional<bool> flash_attention;  ///< false: the probabilities of each layer are kept
   std::optional<bool> fused_norm;       ///< one kernel per norm, which keeps its input alone
-  /// As in RecordedRun: whose peak is reported, and what full recompute takes at a time.
+  /// Stage whose peak is reported, and layers that full recompute takes at a time: see RecordedRun.
   std::optional<std::int32_t> peak_stage{};
   std::int32_t recompute_layers = 0;
   bool recompute_by_block = false;
@@ -87,30 +86,30 @@ struct RunTraits {
 [[nodiscard]] MemoryEstimate estimate_memory(const ModelSpec& model, const Point& point,
     const MemoryFamily& family, const RunTraits& traits = {});
 
-/// The same of one stage, 0-based.
+/// Estimates one stage, 0-based.
 [[nodiscard]] MemoryEstimate estimate_stage(const ModelSpec& model, const Point& point,
     const MemoryFamily& family, const RunTraits& traits, std::int32_t stage);
 
-/// What tensors of the first stage hold around the update, when no activation is left: what a
-/// trainer logs as allocated between two train steps.
+/// Bytes of the first stage's tensors around the update, when no activation is left. Trainers log
+/// them as allocated between two train steps.
 [[nodiscard]] std::int64_t update_bytes(
     const ModelSpec& model, const Point& point, const MemoryFamily& family);
 
-/// Whether a layer's feed-forward part has two matrices instead of three.
+/// True if a layer's feed-forward part has two matrices instead of three.
 [[nodiscard]] bool is_plain(const ModelSpec& model, const MemoryFamily& family);
 
-/// What one layer, dense or with experts, makes of one micro-batch on a rank.
+/// Bytes of activations that one layer, dense or with experts, makes of one micro-batch on a rank.
 [[nodiscard]] double layer_activation_bytes(const LayerShape& shape, const ModelSpec& model,
     const Point& point, const MemoryFamily& family, const RunTraits& traits, bool experts = false);
 
-/// Of that, what it does not keep and makes again.
+/// Part of those bytes that the layer drops and computes again.
 [[nodiscard]] double layer_dropped_bytes(const LayerShape& shape, const ModelSpec& model,
     const Point& point, const MemoryFamily& family, const RunTraits& traits, bool experts = false);
 
 /// Layers on a stage, 0-based.
 [[nodiscard]] double layers_of_stage(const LayerShape& shape, StageSplit split, std::int32_t stage);
 
-/// Of those the ones without experts; all where the model has none.
+/// Layers without experts among them; all, if the model has no experts.
 [[nodiscard]] double dense_layers_of_stage(
     const LayerShape& shape, const Layout& layout, StageSplit split, std::int32_t stage);
 
@@ -121,7 +120,7 @@ struct RunTraits {
 [[nodiscard]] std::int32_t sparse_stage(
     const LayerShape& shape, const Layout& layout, StageSplit split);
 
-/// The same of a model whose shape nobody has made yet.
+/// Takes a model whose shape is not computed yet.
 [[nodiscard]] double layer_activation_bytes(const ModelSpec& model, const Point& point,
     const MemoryFamily& family, const RunTraits& traits, bool experts = false);
 [[nodiscard]] double layer_dropped_bytes(const ModelSpec& model, const Point& point,

@@ -14,7 +14,7 @@ std::int64_t all_of_attention(const ModelSpec& model) {
   return latent.down + latent.norms + latent.up + latent.output;
 }
 
-// Of each layer with experts, `experts` of them.
+// Parameters if each layer with experts has `experts` of them.
 std::int64_t parameters_with(const ModelSpec& model, std::int64_t experts) {
   const auto attention = all_of_attention(model);
   const auto norms = 2 * model.hidden;

@@ -22,10 +22,10 @@ namespace {
 
 // Products, memory, host, TP, DP, stages, update, and all of them together.
 constexpr std::array<double, 8> prior_sigma{0.1, 0.3, 0.25, 0.4, 0.5, 0.3, 0.3, 0.15};
-// What the parts do not explain: of the playbook's runs that are half as fast as their cell's
-// best or faster, two thirds lie within it of the prediction.
+// Error that the parts do not explain. Two thirds of the playbook's runs that are at least half as
+// fast as their cell's best lie within it of the prediction.
 constexpr double own_sigma = 0.1;
-// While learning a point is believed less: its neighbours err together.
+// Widens the error of a point while learning: its neighbours err together.
 constexpr double learning_sigma = 0.4;
 
 }  // namespace
@@ -192,7 +192,7 @@ Prediction Predictor::predict(
 }
 
 const MemoryFamily& Predictor::memory_family() const {
-  // Without GPUs only the benchmark's own CPU backend is known.
+  // The only known trainer without GPUs is the benchmark's own CPU backend.
   return cluster_.gpu.empty() ? shardbench_cpu_memory() : family_->memory;
 }
 

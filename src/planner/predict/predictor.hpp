@@ -21,10 +21,10 @@
 
 namespace shardsweep {
 
-// What measurements say of the time model's constants: a Bayesian linear regression of
-// ln(measured / predicted) on the weights of a step's parts. If a part takes exp(x) times what
-// the model says, ln(step) moves by weight * x: the coefficients are how far each part is off,
-// the prior how far that may be, and what remains is noise.
+// Learns from measurements how far the time model's constants are off. It is a Bayesian linear
+// regression of ln(measured / predicted) on the weights of a step's parts. If a part takes exp(x)
+// times what the model says, ln(step) moves by weight * x: the coefficients are how far each part
+// is off, the prior how far that may be, and what remains is noise.
 
 /// How far each part of a step (TimeEstimate::weights) may be off, in ln(seconds), before
 /// anything is measured; the last is what all of them have in common.
@@ -35,8 +35,8 @@ class StepResiduals {
   StepResiduals();
 
   struct Off {
-    double mean = 0;   ///< of ln(measured / predicted)
-    double sigma = 0;  ///< of a measurement around it
+    double mean = 0;   ///< mean of ln(measured / predicted)
+    double sigma = 0;  ///< spread of a measurement around it
   };
   [[nodiscard]] Off predict(const TimeEstimate& time) const;
 
@@ -60,9 +60,8 @@ class StepResiduals {
   std::array<Row, size> covariance_{};
 };
 
-/// From the `kernel` column of a table: "flash_attn2", "torch", "flash_attn2 + RMS kernel" …
-/// Any text is understood; what it does not say stays unset. A kernel that is named and not
-/// known is unknown: it may keep the probabilities or not.
+/// Reads the `kernel` column of a table: "flash_attn2", "torch", "flash_attn2 + RMS kernel" … A
+/// kernel that is named and not known is unknown: it may keep the probabilities or not.
 [[nodiscard]] RunTraits traits_of_kernel(std::string_view kernel);
 
 enum class Fit : std::uint8_t {
@@ -72,7 +71,7 @@ enum class Fit : std::uint8_t {
 };
 
 struct MemoryGuess {
-  MemoryEstimate estimate;       ///< of the stage that needs most
+  MemoryEstimate estimate;       ///< estimate of the stage that needs most
   std::int64_t lower_bytes = 0;  ///< optimistic
   std::int64_t upper_bytes = 0;  ///< pessimistic
   Fit fit = Fit::fits;           ///< fits too where the cluster's memory is unknown
@@ -80,18 +79,18 @@ struct MemoryGuess {
 
 /// Estimates that a guess and a plan's verdict both come from.
 struct MemoryBounds {
-  MemoryEstimate estimate;    ///< as MemoryGuess has it
+  MemoryEstimate estimate;    ///< see MemoryGuess
   MemoryEstimate optimistic;  ///< optimistic_memory()
   MemoryEstimate least;       ///< Predictor::least_memory()
 };
 
 struct Guess {
   double step_s = 0;     ///< median of the train step
-  double log_sigma = 0;  ///< of ln(step): measured = step_s * exp(+-log_sigma), 68 %
-  /// What step_s is multiplied by because the allocator asks for memory again and again.
+  double log_sigma = 0;  ///< error of ln(step): measured = step_s * exp(+-log_sigma), 68 %
+  /// Factor of step_s for an allocator that asks for memory again and again.
   double retries = 1;
   MemoryGuess memory;
-  /// What the model says before anything was learnt, in parts.
+  /// Parts of the step before anything was learnt.
   TimeEstimate time;
 };
 
@@ -113,7 +112,7 @@ class Predictor {
   [[nodiscard]] Guess guess(
       const ModelSpec& model, const Point& point, const RunTraits& traits = {}) const;
 
-  /// The same, of a point whose memory is known.
+  /// Guesses for a point whose memory is known.
   [[nodiscard]] Guess guess(const ModelSpec& model, const Point& point, const MemoryBounds& bounds,
       const RunTraits& traits = {}) const;
 
@@ -123,7 +122,7 @@ class Predictor {
   /// A guess of another predictor of the same cluster and family, by what this one has learnt.
   [[nodiscard]] Guess corrected(Guess guess) const;
 
-  /// For a plan: memory, time and speed; an attempt has a start-up besides.
+  /// Predicts memory, time and speed for a plan; an attempt also has a start-up.
   [[nodiscard]] Prediction predict(
       const ModelSpec& model, const Measure& measure, const Point& point) const;
 
@@ -141,15 +140,15 @@ class Predictor {
   [[nodiscard]] MemoryEstimate certain_memory(
       const ModelSpec& model, const Point& point, const RunTraits& traits = {}) const;
 
-  /// What guesses and certain_memory() are made of.
+  /// Bounds that guesses and certain_memory() are made of.
   [[nodiscard]] MemoryBounds bounds(
       const ModelSpec& model, const Point& point, const RunTraits& traits = {}) const;
   [[nodiscard]] MemoryEstimate certain_memory(
       const ModelSpec& model, const Point& point, const MemoryBounds& bounds) const;
 
-  /// What the trainer itself would report as its peak: without what lies outside its
-  /// allocator, and of the stage that the table names, or the first one where the family's
-  /// trainers report that.
+  /// Peak that the trainer itself would report, without memory outside its allocator. It is the
+  /// peak of the stage that the table names, or of the first one if the family's trainers report
+  /// that.
   [[nodiscard]] std::int64_t reported_peak_bytes(
       const ModelSpec& model, const Point& point, const RunTraits& traits = {}) const;
 

@@ -16,7 +16,7 @@
 namespace shardsweep {
 namespace {
 
-/// Of one kind of hardware, how its rates relate.
+/// Ratios of rates for one kind of hardware.
 struct Proportions {
   double flops_per_byte;     ///< FLOP per byte of memory traffic
   double memory_per_inside;  ///< memory traffic per byte over a link inside a node
@@ -66,10 +66,10 @@ ClusterSpec with_nominal_rates(ClusterSpec cluster) {
   return cluster;
 }
 
-// What was measured is believed over what a file says, and what a rate is a share of never lies
-// below what was seen: an efficiency is at most one. Of a ring, the smallest message says what
-// waiting costs, the largest what sending costs beyond it. The largest world stands for its
-// kind of link, as jobs are large.
+// A measured rate outweighs a file's, and the whole of an efficiency is never below the measured
+// rate: an efficiency is at most one. Of a ring, the smallest message says what waiting costs, the
+// largest what sending costs beyond it. The largest world stands for its kind of link, as jobs are
+// large.
 
 namespace {
 
@@ -88,8 +88,7 @@ const BlockTimes* largest(const std::vector<BlockTimes>& runs, Fits fits) {
   return found;
 }
 
-/// What is reached of `whole`; where that is unknown, or less than what was seen, it becomes
-/// what was seen.
+/// Sets the efficiency reached of `whole`; an unknown or too low `whole` becomes the measured rate.
 void set_share(double seen, double& whole, double& efficiency) {
   if (seen <= 0) return;
   whole = std::max(whole, seen);
@@ -109,7 +108,7 @@ void set_rates(const BlockTimes& run, Dtype dtype, ClusterSpec& into) {
 }
 
 struct Ring {
-  double latency_us = 0;  ///< of one of `hops` messages
+  double latency_us = 0;  ///< latency of one of `hops` messages
   double bandwidth = 0;   ///< bytes/s that a rank sends
 };
 

@@ -37,7 +37,7 @@ inline constexpr double nominal_flops = 4e9;
 // A cluster's parameters from what its own building blocks take: the runner's microbenchmarks
 // in place of a preset's typical values.
 
-/// What one run measured, all its ranks at once. 0: not measured.
+/// Figures of one run, all its ranks at once. 0: not measured.
 struct BlockTimes {
   std::int32_t gpus = 1;        ///< ranks
   std::int32_t nodes = 0;       ///< whole nodes; 0: part of one
@@ -46,7 +46,7 @@ struct BlockTimes {
   double attention_flops = 0;   ///< FLOP/s
   double memory_bandwidth = 0;  ///< bytes/s
   struct Transfer {
-    double sent_bytes = 0;  ///< per rank
+    double sent_bytes = 0;  ///< bytes per rank
     double seconds = 0;
   };
   std::vector<Transfer> all_reduce;  ///< smallest first
@@ -66,8 +66,8 @@ struct StepCheck {
   double after_s = 0;   ///< predicted with what was measured
 };
 
-/// Whether the measured rates predict the steps worse than the preset did, by the mean distance
-/// in ln(seconds).
+/// True if the measured rates predict the steps worse than the preset did, by the mean distance in
+/// ln(seconds).
 [[nodiscard]] bool predicts_worse(const std::vector<StepCheck>& checks);
 
 /// "Train step on 4 GPUs: 400 ms measured (390 to 430), 1,920 ms predicted, 1,470 ms with the

@@ -18,8 +18,8 @@
 namespace shardsweep {
 namespace {
 
-/// As hops_inside and hops_between, for a bucket of gradients, of which several are on their
-/// way.
+/// Hops of a gradient bucket, as in hops_inside and hops_between; several buckets are under way at
+/// once.
 constexpr double bucket_hops_inside = 2;
 constexpr double bucket_hops_between = hops_between / 3;
 
@@ -50,7 +50,7 @@ double layer_gemm_parameters(const ModelSpec& model, bool plain = false) {
   return attention_parameters(model) + matrices * real(model.hidden) * real(model.ffn);
 }
 
-// Of a layer with experts: its attention, router, shared experts and `experts` others.
+// Parameters of a layer with experts: its attention, router, shared experts and `experts` others.
 double sparse_layer_parameters(const ModelSpec& model, double experts) {
   const double matrices = real(model.matrices_of_ffn()) * real(model.hidden);
   return attention_parameters(model) + real(model.hidden) * real(model.experts) +
@@ -70,7 +70,7 @@ struct Slot {
   double memory = 0;
   double tp = 0;
   double host = 0;
-  double weight_gradients = 0;  // of the products
+  double weight_gradients = 0;  // part of the products
   [[nodiscard]] double device() const { return products + memory + tp; }
   // The device waits for the host only where it has run dry: a norm of order 4.
   [[nodiscard]] double together() const {
@@ -102,7 +102,7 @@ class TimeModel {
     nominal_ = !peak.has_value() || !model.unpredicted().empty();
     const double gemm = nominal_ ? 1 : cluster.gemm_efficiency * family.gemm_share;
     rate_ = peak.value_or(nominal_flops) * gemm;
-    // Of FP8 it is the layers' products alone.
+    // FP8 speeds up the layers' products alone.
     const double beside = is_fp8(point.dtype)
         ? cluster.peak(Dtype::bf16).value_or(peak.value_or(nominal_flops))
         : peak.value_or(nominal_flops);
@@ -169,7 +169,7 @@ class TimeModel {
     return (pipeline - 1) * longest / 2 + filled * (3 * longest - 1);
   }
 
-  // Of the stages the first has most layers, or one between if theirs are told, and the last
+  // The slowest stage: the first has most layers, or one between if theirs are told, and the last
   // the head; first layers may be dense.
   [[nodiscard]] Slot slowest() const {
     const double matrices = matrices_ / layout_.tp;
@@ -188,7 +188,7 @@ class TimeModel {
 
   [[nodiscard]] double first_layers() const { return layers_of_stage(shape_, memory_.split, 0); }
 
-  /// Of them those with experts.
+  /// Layers with experts among them.
   [[nodiscard]] double sparse_layers(std::int32_t stage) const {
     if (model_.experts == 0) return 0;
     return layers_of_stage(shape_, memory_.split, stage) -
@@ -238,25 +238,25 @@ class TimeModel {
     slot.host += mtp * layer.host;
   }
 
-  // Its two rows are gathered and a row comes out; in backward gradients of two rows are
-  // summed. With sequence parallelism rows are gathered before the product, and for its weights
-  // again.
+  // Transfers of an MTP projection: its two rows are gathered and a row comes out; in backward
+  // gradients of two rows are summed. With sequence parallelism rows are gathered before the
+  // product, and for its weights again.
   [[nodiscard]] double tp_projection_s() const {
     if (layout_.tp == 1) return 0;
     if (layout_.sequence_parallel) return tp_rows_s(is_full() ? 10 : 7, is_full() ? 6 : 4);
     return tp_rows_s(is_full() ? 6 : 5, is_full() ? 3 : 2);
   }
 
-  // What makes latents multiplies the rows of a rank's own part of the sequence, or all of them
-  // on each rank of tp.
+  // Products for latents multiply the rows of a rank's own part of the sequence, or all of them on
+  // each rank of tp.
   [[nodiscard]] double down_multiplied() const {
     return layout_.sequence_parallel ? down_ / layout_.tp : down_;
   }
 
-  // Of a layer with experts: each of its ranks multiplies as many rows as its tokens choose, by
-  // the matrices of its own experts. Rows go to experts and come back, and so do gradients.
-  // Where ranks of tp have a part of the sequence each, they send that; experts that no tp
-  // splits need no rows of the other parts.
+  // A layer with experts: each of its ranks multiplies as many rows as its tokens choose, by the
+  // matrices of its own experts. Rows go to experts and come back, and so do gradients. Where ranks
+  // of tp have a part of the sequence each, they send that; experts that no tp splits need no rows
+  // of the other parts.
   [[nodiscard]] Slot sparse_slot() const {
     const double tp = layout_.tp;
     const double chosen = real(model_.experts_per_token);
@@ -292,9 +292,9 @@ class TimeModel {
 
   /// Parameters of a rank's matrices in one layer.
   struct Matrices {
-    double multiplied = 0;  ///< that each token meets
-    double narrow = 0;      ///< the same, of experts
-    double held = 0;        ///< that there are
+    double multiplied = 0;  ///< parameters that multiply each token
+    double narrow = 0;      ///< those of experts among them
+    double held = 0;        ///< all parameters of the rank
     bool experts = false;
   };
 
@@ -384,12 +384,12 @@ class TimeModel {
     return real(model_.value_width()) / real(model_.query_width());
   }
 
-  // What a product multiplies is written in 8 bits: inputs for forward and once more for
-  // backward, gradients in two orders, weights too, by the first micro-batch for all of a train
-  // step; gathered ones (ZeRO 3) as inputs. It is read before, and once more where its own
-  // largest magnitude scales it and nothing has told that yet. Norms and SwiGLU tell it, or
-  // leave it in 8 bits, of which nothing is read then. Where a family fuses all of it, what
-  // makes inputs writes them in both orders.
+  // Bytes for writing a product's factors in 8 bits. Inputs are written for forward and again for
+  // backward, gradients in two orders. Weights are written by the first micro-batch for a whole
+  // train step; gathered ones (ZeRO 3) as inputs. It is read before, and once more where its own
+  // largest magnitude scales it and nothing has told that yet. Norms and SwiGLU tell it, or leave
+  // it in 8 bits, of which nothing is read then. Where a family fuses all of it, what makes inputs
+  // writes them in both orders.
   [[nodiscard]] double quantized_bytes(const Matrices& of) const {
     const bool current = point_.dtype == Dtype::fp8;
     const double read = current ? 2 * element_ : element_;
@@ -419,7 +419,7 @@ class TimeModel {
     const double normed = layout_.sequence_parallel ? read : made;
     const double forward = normed * norms + tokens_ * (read * values + made * ffn) / tp + inputs;
     const double again = (element_ + 1) * inputs;
-    // Those that SwiGLU's backward leaves in 8 bits are not written as values either.
+    // Gradients that SwiGLU's backward leaves in 8 bits are not written as values either.
     const double gradients =
         (read + 2) * into_layer + (current ? made + 2 : 2 - element_) * gate_up;
     const double weights =
@@ -462,15 +462,15 @@ class TimeModel {
     return family_.tp_exposed * moving_s(links_.tp, sent) + operations * hops * links_.tp.latency_s;
   }
 
-  /// Of a row what the ranks of tp gather before attention: of latent attention latents, and
-  /// the row where queries have none.
+  /// Part of a row that the ranks of tp gather before attention: for latent attention the latents,
+  /// and the row if queries have no latents.
   [[nodiscard]] double into_attention() const {
     if (!model_.is_latent()) return 1;
     const auto queries = model_.q_lora_rank > 0 ? model_.q_lora_rank : model_.hidden;
     return real(queries + model_.kv_lora_rank + model_.qk_rope_head_dim) / real(model_.hidden);
   }
 
-  // Per micro-batch: one activation forward, its gradient backward; half of it is hidden.
+  // Time per micro-batch: one activation forward, its gradient backward; half of it is hidden.
   [[nodiscard]] double stage_s() const {
     if (layout_.pp == 1) return 0;
     const double shards = layout_.sequence_parallel ? layout_.tp : 1;
@@ -484,8 +484,8 @@ class TimeModel {
 
   [[nodiscard]] double row_bytes() const { return element_ * tokens_ * real(model_.hidden); }
 
-  // Of the first stage: the most layers and the embedding, without experts; or of the last one,
-  // if layers that predict later tokens make it larger.
+  // Stage with most state: the first one has the most layers and the embedding. The last one has
+  // more if layers that predict later tokens make it larger.
   [[nodiscard]] double local_parameters() const { return parameters_of(state_stage()); }
   [[nodiscard]] double local_experts() const { return experts_of(state_stage()); }
 
@@ -536,7 +536,7 @@ class TimeModel {
         sent(links_.experts, layout_.expert_replicas(), local_experts());
   }
 
-  // What comes after backward: the latencies of buckets, and ZeRO's gathering of new weights.
+  // Communication after backward: the latencies of buckets, and ZeRO's gathering of new weights.
   [[nodiscard]] double dp_gathers_s() const {
     const double shards = layout_.shard_ranks();
     if (shards == 1) return 0;
@@ -605,12 +605,12 @@ class TimeModel {
   const RunTraits& traits_;
   LayerShape shape_;
   Links links_;
-  double tokens_;    // of one micro-batch, on one rank of cp
+  double tokens_;    // tokens of one micro-batch, on one rank of cp
   double element_;   // bytes
-  Modules modules_;  // that are computed again
+  Modules modules_;  // modules that are computed again
   double matrices_;  // parameters of a layer's matrices that tp divides
-  double down_;      // of those that it doesn't
-  double rate_ = 0;  // of a layer's products
+  double down_;      // parameters of matrices that tp doesn't divide
+  double rate_ = 0;  // rate of a layer's products
   double head_rate_ = 0;
   double attention_rate_ = 0;
   bool nominal_ = false;

@@ -25,7 +25,7 @@ namespace shardsweep {
 struct TimeEstimate {
   double step_s = 0;
   double compute_s = 0;  ///< matrix products of the slowest stage, recomputation included
-  double memory_s = 0;   ///< what moves through device memory between them
+  double memory_s = 0;   ///< traffic through device memory between them
   double launch_s = 0;   ///< how much longer the host takes to launch than the device to run
   double tp_s =
       0;  ///< all-reduces, or all-gathers and reduce-scatters, of every layer; its ring over cp
@@ -33,7 +33,7 @@ struct TimeEstimate {
   double bubble_s = 0;   ///< (p - 1)/(v m) of a stage's time [Narayanan, arXiv 2104.04473]
   double dp_s = 0;       ///< gradients and ZeRO's weights, as far as backward does not hide them
   double update_s = 0;   ///< the optimizer
-  bool nominal = false;  ///< from a nominal rate: right in order, unknown in scale
+  bool nominal = false;  ///< true: from a nominal rate, right in order, unknown in scale
   /// d ln(step) / d ln(seconds) of: products, memory, host, TP, DP, stages, update. By how much
   /// a step would be longer if one of them were.
   std::array<double, 7> weights{};
