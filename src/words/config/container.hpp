@@ -26,7 +26,7 @@ inline constexpr std::string_view image_placeholder = "{image}";
 /// The runtime of the map, as far as it names one.
 [[nodiscard]] std::optional<ContainerRuntime> runtime_in(const YamlNode& map);
 
-/// As lines of a sweep or site file; empty where it says nothing.
+/// Lines of a sweep or site file; empty if it sets nothing.
 [[nodiscard]] std::string container_lines(const ContainerSpec& container);
 
 }  // namespace shardsweep::config

@@ -101,7 +101,7 @@ class Explainer {
     if (sweep_.models.empty()) return;
     line("\nmodels:");
     for (const auto& model : sweep_.models) {
-      std::string shape;  // all that it has
+      std::string shape;  // all keys of the model
       visit_values(model, [&](const auto& key, const auto& value) {
         using Value = std::remove_cvref_t<decltype(value)>;
         if (key.is(Flag::optional) && value == Value{}) return;
@@ -273,7 +273,7 @@ class Explainer {
     line("  policy: {}  # {}", search_policy_words.at(static_cast<std::size_t>(search.policy)),
         fmt::join(search_policy_words, " | "));
     auto until = search.until;
-    if (until.regret <= 0) until.confidence = 0;  // of nothing
+    if (until.regret <= 0) until.confidence = 0;  // confidence counts only with a regret
     line("  until: {{{}}}  # of a cell (model x seq_len x nodes); empty: its last trial",
         inline_map(until));
     line("  rules: {{{}}}  # named rules in force", inline_map(search.rules));

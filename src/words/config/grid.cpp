@@ -24,12 +24,12 @@ const AxisInfo& axis_named(std::string_view name) {
   return *find_axis(name);
 }
 
-/// Where a hand has been before: "(line 4)", or the flag's name.
+/// Place of an earlier value, for messages: "(line 4)", or the flag's name.
 std::string where(const YamlNode& node) {
   return node.source->is_file() ? fmt::format("line {}", node.line) : node.source->name();
 }
 
-/// Which number of tokens would have been right.
+/// Suggests numbers of tokens that would have been right.
 std::string nearest_multiples(const YamlNode& node, std::int64_t tokens, std::int64_t seq_len) {
   const auto below = tokens / seq_len * seq_len;
   auto hint = below > 0 ? fmt::format("write {} or {}", below, below + seq_len)
@@ -52,7 +52,7 @@ void SweepReader::read_grid(const YamlNode& root) {
   if (const auto* constants = find(root, "constants")) read_constants(*constants);
   if (const auto* node = find(root, "axes")) read_axes(*node);
   if (const auto* zip = find(root, "zip")) read_zips(*zip);
-  // Whether something is missing can be said only where all before could be read.
+  // Missing keys can be reported only if all others could be read.
   if (mistakes_.none()) mistakes_.take(root, check_auto());
   fill_defaults();
   if (const auto* vars = find(root, "vars")) read_vars(*vars);

@@ -121,7 +121,7 @@ std::string_view takes_of(KeyType type) {
   return "a text";
 }
 
-/// As the reference says it: 0 and empty values are no defaults worth a word.
+/// Default in the reference's form: 0 and empty values are not mentioned.
 template <class V>
 std::string default_of(const KeyFacts& facts, const V& value) {
   if (facts.otherwise) return std::string(*facts.otherwise);

@@ -28,15 +28,15 @@ struct KeyInfo {
   std::string meaning;
 };
 
-/// Of sweep files: the readers refuse what is not in it.
+/// Keys of sweep files: the readers refuse any other key.
 [[nodiscard]] std::span<const KeyInfo> sweep_keys();
 /// The keys of a section, in the table's order.
 [[nodiscard]] std::vector<std::string_view> keys_of(std::string_view section);
 
-/// What a site file may hold; `special` values have keys of their own.
+/// Keys of a site file; `special` values have keys of their own.
 [[nodiscard]] std::span<const KeyInfo> site_keys();
 [[nodiscard]] std::vector<std::string_view> site_keys_of(std::string_view section);
-/// Of a key that a sweep file does not have: that it belongs in the site file; empty if not.
+/// Sentence on a key that belongs in the site file and not in a sweep file; empty if it does not.
 [[nodiscard]] std::string belongs_to_the_site(std::string_view key);
 
 // Values of described keys.
@@ -55,7 +55,7 @@ void read_value(const YamlNode& node, std::string_view name, const KeyFacts& fac
 void read_value(const YamlNode& node, std::string_view name, const KeyFacts& facts,
     std::vector<std::string>& into, Mistakes& mistakes);
 
-/// What `map` says of T's keys, but for special ones and the one that its caller reads.
+/// Reads T's keys in `map`, except special ones and the one that its caller reads.
 template <class T>
 void read_values(
     const YamlNode& map, T& into, Mistakes& mistakes, std::string_view read_by_caller = {}) {

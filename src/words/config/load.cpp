@@ -50,7 +50,7 @@ bool same_key(std::string_view section, std::string_view a, std::string_view b) 
   return axis != nullptr && axis == find_axis(b);
 }
 
-/// Two of which only one can be set.
+/// True for two axes of which only one can be set.
 bool rivals(std::string_view a, std::string_view b) {
   const auto* first = find_axis(a);
   const auto* second = find_axis(b);
@@ -190,7 +190,7 @@ Result<YamlNodePtr> with_override(
     const YamlNodePtr& root, const std::string& setting, Sources& sources) {
   const auto& source = sources.emplace_back("--set " + setting, setting, Source::Kind::flag);
   SHARDSWEEP_ASSIGN(const auto parsed, parse_override(source));
-  if (root->kind != YamlNode::Kind::map) return root;  // its reader says what is wrong
+  if (root->kind != YamlNode::Kind::map) return root;  // the reader of the root reports the mistake
   return put(displace(root, parsed), parsed, 0);
 }
 
@@ -228,7 +228,7 @@ Result<SweepSpec> load(std::string text, const std::string& name, const LoadOpti
   const auto& source = sources.emplace_back(name, std::move(text));
   Mistakes mistakes(source);
   auto parsed = parse_yaml(source, mistakes);
-  // Without a tree there is nothing more to be found.
+  // Stop: no more mistakes can be found without a tree.
   if (!parsed) SHARDSWEEP_TRY(mistakes.verdict());
   auto root = *std::move(parsed);
   for (const auto& setting : options.set) {

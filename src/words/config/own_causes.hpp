@@ -10,7 +10,7 @@
 
 namespace shardsweep::config {
 
-/// Those without a mistake. A sample that its cause does not judge is one.
+/// Causes without a mistake. A sample that its cause does not judge is a mistake.
 [[nodiscard]] std::vector<Cause> read_own_causes(const YamlNode& list, Mistakes& mistakes);
 
 /// An entry of `classify` in one line, as read_own_causes() reads it back.

@@ -118,7 +118,7 @@ std::optional<OwnTrainer> read_own_trainer(const YamlNode& root, Mistakes& mista
     mistakes.add(at, fault_at(at, mistake.what));
   }
   check_patterns(flat, mistakes);
-  // As in the file of a sweep, and as lines behind others.
+  // Append to the axes as in a sweep file: as lines after others.
   std::string& axes = own.file.start.axes;
   if (!axes.empty() && !axes.ends_with('\n')) axes += '\n';
   if (own.file.patterns.empty() && own.file.log_of.empty() && mistakes.count() == before)

@@ -19,10 +19,10 @@ namespace shardsweep::config {
 struct OwnTrainer {
   std::string path;
   TrainerFile file;
-  std::vector<SourcePosition> positions;  ///< of file.rules
+  std::vector<SourcePosition> positions;  ///< positions of file.rules
 };
 
-/// None if it has mistakes.
+/// Empty if it has mistakes.
 [[nodiscard]] std::optional<OwnTrainer> read_own_trainer(const YamlNode& root, Mistakes& mistakes);
 
 }  // namespace shardsweep::config

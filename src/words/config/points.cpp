@@ -166,7 +166,7 @@ void SweepReader::read_image_axis(const YamlNode& map) {
   sweep_.vars.push_back(std::move(var));
 }
 
-/// One with mistakes has no values: points may name it, and are not blamed.
+/// Reads a var. A var with mistakes has no values: points may name it without a further message.
 VarValues SweepReader::read_var(const YamlNode& key, const YamlNode& value) {
   const auto before = mistakes_.count();
   VarValues var;
@@ -242,7 +242,7 @@ PartialPoint SweepReader::read_settings(const YamlNode& map, std::string_view wh
 void SweepReader::read_point(const YamlNode& map) {
   auto point = read_settings(map, "a point");
   inherit_single_values(point);
-  // What a point inherits is known only where all of it could be read.
+  // Inherited values are known only if all of them could be read.
   if (mistakes_.none()) mistakes_.take(map, check_world_of(point, map));
   if (mistakes_.none()) mistakes_.take(map, complete_point(point, map));
   sweep_.points.push_back(std::move(point));
@@ -276,7 +276,7 @@ void SweepReader::read_control(const YamlNode& node) {
   auto point = read_settings(node, "'control'");
   mistakes_.take(node, check_control(point, node));
   if (mistakes_.none()) mistakes_.take(node, complete_point(point, node));
-  // One of it is enough.
+  // A control needs only the first value of each var.
   for (const auto& var : sweep_.vars) {
     const bool set = std::any_of(point.vars.begin(), point.vars.end(),
         [&](const auto& each) { return each.first == var.name; });

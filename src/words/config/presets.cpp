@@ -118,8 +118,8 @@ std::optional<ClusterSpec> read_cluster_map(
   return base;
 }
 
-/// As a file is written and no preset's name: with a folder, or NAME.yaml.
-/// Name of a config.json: its folder's, as a model's repository is called.
+/// True for texts that name a file and no preset: with a folder, or NAME.yaml. Name of a
+/// config.json: its folder's, as a model's repository is called.
 std::string name_of_model(const fs::path& file) {
   auto stem = file.stem().string();
   if (stem != "config" && stem != "params") return stem;
@@ -127,7 +127,7 @@ std::string name_of_model(const fs::path& file) {
   return folder.empty() ? "model" : folder;
 }
 
-/// Beside the file that names it; of a flag, from here.
+/// Looks beside the file that names it; a flag's path begins in the working folder.
 fs::path path_of(const YamlNode& node) {
   fs::path file = node.text;
   if (file.is_absolute() || !node.source->is_file()) return file;
@@ -284,7 +284,7 @@ std::optional<ClusterSpec> Presets::cluster(const YamlNode& node) const {
   const auto what = fmt::format("cluster '{}'", node.text);
   if (!root || !mistakes_.take(**root, expect_map(**root, what))) return std::nullopt;
   const auto before = mistakes_.count();
-  // What a preset's name stands for has neither name nor preset.
+  // A preset's own file has neither name nor preset.
   auto keys = keys_of("cluster");
   std::erase(keys, "preset");
   std::erase(keys, "name");

@@ -28,11 +28,11 @@ namespace shardsweep::config {
 [[nodiscard]] std::vector<std::string> shipped_names(
     const std::filesystem::path& folder, std::string_view kind);
 
-/// What is built in, and before it a folder with clusters/ and models/; what it reads lives in
-/// `sources`.
+/// Built-in presets, and before them a folder with clusters/ and models/; `sources` owns the files
+/// it reads.
 class Presets {
  public:
-  /// What is wrong with names and files is noted in `mistakes`.
+  /// Notes mistakes in names and files in `mistakes`.
   Presets(std::filesystem::path folder, Sources& sources, Mistakes& mistakes)
       : folder_(std::move(folder)), sources_(sources), mistakes_(mistakes) {}
 
@@ -58,7 +58,7 @@ class Presets {
   Mistakes& mistakes_;
 };
 
-/// None where it has mistakes.
+/// Empty if it has mistakes.
 [[nodiscard]] std::optional<ModelSpec> read_model(
     const YamlNode& map, const std::string& name, Mistakes& mistakes);
 /// A preset's name, a file, or a map: with `preset`, what differs from it; else all of it.

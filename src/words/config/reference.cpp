@@ -134,7 +134,7 @@ ReferenceTable table_of_axes() {
   return table;
 }
 
-/// Of an axis or a metric by its own table.
+/// Row of a column; axes and metrics take unit and meaning from their own tables.
 std::vector<std::string> column_row(const ViewColumn& column) {
   auto unit = column.unit;
   auto meaning = column.meaning;

@@ -72,7 +72,7 @@ std::string why_not_started(const fs::path& file) {
 Result<std::string> SweepReader::read_program(const YamlNode& node) const {
   SHARDSWEEP_ASSIGN(const std::string text, read_text(node, "program"));
   if (text.empty() || programs_.empty()) return text;
-  const fs::path beside = folder_ / text;  // of an absolute path: the path itself
+  const fs::path beside = folder_ / text;  // an absolute path replaces the folder
   if (is_program(beside)) {
     if (const std::string why = why_not_started(beside); !why.empty())
       return refuse(node, fmt::format("{} cannot be started: {}", in_quotes(text), why));
@@ -138,7 +138,7 @@ void SweepReader::read_snapshot(const YamlNode& map) {
             "'program' or 'argv'"));
 }
 
-/// Of a sweep that is read back: what it was submitted with.
+/// Reads the hashes with which a stored sweep was submitted.
 void SweepReader::read_hashes(const YamlNode& map) {
   if (!mistakes_.take(map, expect_map(map, "'hashes'"))) return;
   for (std::size_t i = 0; i < map.items.size(); ++i) {
@@ -159,7 +159,7 @@ void SweepReader::read_runner(const YamlNode& node) {
   read_trainer(node);
   if (const auto* program = find(node, "program")) {
     mistakes_.assign(runner.program, *program, read_program(*program));
-    // It says itself what it is called.
+    // A program tells its own name.
     if (!runner.program.empty()) runner.name.clear();
   }
   if (const auto* name = find(node, "name"))
@@ -331,7 +331,7 @@ void SweepReader::read_own_trainer(const YamlNode& node) {
         {rule.when, rule.source.empty() ? rule.why : fmt::format("{} ({})", rule.why, rule.source),
             own->positions[i]});
   }
-  // What --emit can't say is not run either: it would stand under a wrong label.
+  // Exclude values for which --emit has no words: such a run would stand under a wrong label.
   for (const NamedText& lacked : own->file.layout.lacks)
     if (names_axes_alone(lacked.text))
       sweep_.excludes.push_back(

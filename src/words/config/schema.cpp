@@ -93,7 +93,7 @@ OrderedJson type_of(const KeyInfo& key) {
 }
 
 OrderedJson described(OrderedJson schema, std::string_view meaning) {
-  // Beside a $ref nothing else counts in draft 7.
+  // JSON Schema draft 7 ignores all keys beside a $ref.
   if (schema.contains("$ref")) schema = {{"allOf", OrderedJson::array({schema})}};
   schema["description"] = meaning;
   return schema;
@@ -143,7 +143,7 @@ std::string definition_of(const AxisInfo& axis, AxisForm form) {
   return std::string(prefixes[static_cast<std::size_t>(form)]) + std::string(axis.name);
 }
 
-/// What an axis takes in each place, once: maps of axes refer to it.
+/// Defines the forms of an axis once: maps of axes refer to them.
 void define_axis(const AxisInfo& axis, OrderedJson& all) {
   const OrderedJson one = link_to(definition_of(axis, AxisForm::setting));
   OrderedJson list = array_of(one);
@@ -340,7 +340,7 @@ void fill_special(OrderedJson& properties) {
   properties["search"] = search();
 }
 
-/// What each habit of a family means, in its section.
+/// Adds the meaning of each habit of a family to its section.
 void describe_habits(OrderedJson& planner) {
   OrderedJson& keys = planner["properties"];
   visit_fields<Family>([&](const auto& key) {

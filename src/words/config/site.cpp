@@ -33,7 +33,7 @@ using namespace config;
 
 constexpr std::string_view the_site_file = "the site file";
 
-/// What a job of ours is recognised, watched and ended by.
+/// Options by which jobs are recognised, watched and ended.
 struct OwnedOption {
   std::string_view name;
   std::string_view reason;
@@ -194,7 +194,7 @@ void read_slurm(const YamlNode& map, SiteSpec& into, const AskSbatch& ask, Mista
     const YamlNode& key = *map.keys[at];
     const YamlNode& value = *map.items[at];
     if (!mistakes.take(key, check_option_name(key, ask))) continue;
-    // What the template gives unless the site says otherwise.
+    // Defaults of the template that a site may switch off.
     const bool is_given =
         key.text == "gpus-per-node" || key.text == "exclusive" || key.text == "mem";
     if (is_given && value.kind == YamlNode::Kind::scalar && !value.quoted &&
@@ -327,7 +327,7 @@ NotifySettings read_notify(const YamlNode& node, Mistakes& mistakes) {
   return notify;
 }
 
-/// Its images are those of all sweeps: what varies belongs to a sweep.
+/// Reads a container whose image is the same for all sweeps: several images belong into a sweep.
 ContainerSpec read_site_container(const YamlNode& node, Mistakes& mistakes) {
   ContainerSpec container = read_container(node, mistakes, {});
   const auto* image = node.kind == YamlNode::Kind::map ? find(node, "image") : nullptr;

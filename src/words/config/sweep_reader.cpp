@@ -268,7 +268,7 @@ void SweepReader::read_models(const YamlNode& root) {
     const auto& key = *models->keys[at];
     const auto name = mistakes_.take(key, read_name(key, "models"));
     auto model = read_model(*models->items[at], name.value_or(key.text), mistakes_);
-    // One with mistakes is there by its name: that it is unknown would be told too.
+    // Keep the name of a model with mistakes, so that it is not also reported as unknown.
     if (!model) model = ModelSpec{.name = key.text};
     sweep_.models.push_back(*std::move(model));
   }

@@ -64,9 +64,9 @@ enum class Repeats : std::uint8_t { refused, allowed };
 /// A var of this name would hide a column of ours, an axis or a word of SQL.
 [[nodiscard]] bool is_reserved_name(std::string_view name);
 
-/// Where files and programs that a sweep file names are looked for.
+/// Folders in which files and programs of a sweep file are looked for.
 struct Places {
-  std::filesystem::path folder;    ///< where relative paths in the file begin
+  std::filesystem::path folder;    ///< beginning of relative paths in the file
   std::filesystem::path programs;  ///< our own; empty: programs are not looked for
 };
 
@@ -175,7 +175,7 @@ class SweepReader {
 
 /// The sections of policy values: watch, retry and so on
 [[nodiscard]] std::vector<std::string_view> policy_sections();
-/// What those sections of a file say; other values of `into` stay.
+/// Reads those sections of a file; other values of `into` stay.
 void read_policy(const YamlNode& root, Policy& into, Mistakes& mistakes);
 
 /// A policy value as a sweep file writes it.

@@ -153,7 +153,7 @@ Result<void> read_policy_field(const YamlNode& node, const PolicyField& field, P
   return {};
 }
 
-/// Of a key under 'slurm' that is like none of the policy's.
+/// Advice on a key under 'slurm' that resembles none of the policy's.
 std::string belongs_to_sbatch(std::string_view key) {
   std::vector<std::string_view> keys;
   for (const auto& field : policy_fields()) {
@@ -205,7 +205,8 @@ void SweepReader::read_trial_settings(const YamlNode& root) {
 
 void SweepReader::read_env(const YamlNode& map) {
   sweep_.env = read_environment(map, mistakes_);
-  // They are set before there are ranks; a secret's text is shown nowhere.
+  // Variables are set before ranks exist, so they can't use ranks' placeholders; a secret's text is
+  // never shown.
   for (const auto& [name, text] : sweep_.env) {
     const YamlNode* value = is_secret(name, text) ? nullptr : find(map, name);
     if (value != nullptr) check_placeholders_in(*value, text, PlaceholderScope::point);
@@ -263,7 +264,7 @@ void SweepReader::read_excludes(const YamlNode& list) {
 
 namespace {
 
-/// Of a key that says something of finals, in a sweep that has none.
+/// Fault for a key on finals in a sweep without finals.
 Fault needs_finals(const YamlNode& key, std::string_view why, std::string_view otherwise) {
   return fault_at(key,
       fmt::format(

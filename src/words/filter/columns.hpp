@@ -20,16 +20,16 @@ namespace shardsweep::filter {
 struct Column {
   std::string name;
   std::function<std::int64_t(const Point&)> key;
-  /// By key; empty: the key is the value.
+  /// Values by key; empty: the key is the value.
   std::vector<Value> values;
-  /// As the database's column has it, so that tp = '4' means the same in both; empty for vars.
+  /// Type of the database's column, so that tp = '4' means the same in both; empty for vars.
   std::string_view cast;
 };
 
 /// where_columns(), then the sweep's vars. A var's value that reads as a number is one.
 [[nodiscard]] std::vector<Column> columns_of(const SweepSpec& sweep);
 
-/// As compile_filter, over any row that a Point can carry keys of.
+/// Compiles a filter like compile_filter, over any row whose keys a Point can carry.
 [[nodiscard]] Result<std::unique_ptr<PointFilter>> compile(
     const std::vector<Column>& known, const std::vector<std::string>& expressions);
 

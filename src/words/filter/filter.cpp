@@ -72,7 +72,7 @@ int authorize(void* /*self*/, int action, const char* /*first*/, const char* sec
 void set_limits(sqlite3* handle) {
   constexpr int most_text = 64 * 1024;
   constexpr int most_depth = 200;
-  constexpr int most_pattern = 100;  // LIKE is quadratic in it
+  constexpr int most_pattern = 100;  // LIKE takes quadratic time in it
   sqlite3_db_config(handle, SQLITE_DBCONFIG_DQS_DML, 0, nullptr);
   sqlite3_db_config(handle, SQLITE_DBCONFIG_DQS_DDL, 0, nullptr);
   sqlite3_db_config(handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
@@ -197,7 +197,7 @@ class SqlFilter : public PointFilter {
     return sqlite3_step(statement) == SQLITE_ROW;
   }
 
-  // Which of the expressions it was, asked one by one.
+  // Finds the faulty expression by trying each alone.
   Fault culprit(std::string words) {
     for (const auto& expression : expressions_) {
       const auto one = prepare(database_.get(), one_sql(expression, columns_));
@@ -228,7 +228,7 @@ class SqlFilter : public PointFilter {
   }
 
   DatabaseHandle database_;
-  StatementHandle statement_;  // after database_: closed before it
+  StatementHandle statement_;  // declared after database_, so that it is closed first
   std::vector<Column> columns_;
   std::vector<std::string> expressions_;
   std::vector<std::int64_t> keys_;
@@ -238,7 +238,7 @@ class SqlFilter : public PointFilter {
   std::optional<Fault> failure_;
 };
 
-// What an unknown name was probably meant to be.
+// Suggests a correction of an unknown name.
 std::string hint_for(std::string_view name, const std::vector<Column>& columns) {
   if (const auto* axis = find_axis(name)) return fmt::format(", did you mean '{}'?", axis->name);
   for (const auto& column : columns) {

@@ -34,19 +34,19 @@ inline constexpr std::size_t longest_expression = 4096;
 /// The expression in quotes for a message, cut where it is long.
 [[nodiscard]] std::string in_message(std::string_view expression);
 
-/// What SQLite says of an expression that stands in brackets of ours: those are not named.
+/// SQLite's message on an expression, without the brackets that we added.
 [[nodiscard]] std::string syntax_in_words(std::string words, std::string_view expression);
 
 /// Lower case, ASCII alone, as SQLite compares names.
 [[nodiscard]] std::string lower(std::string_view text);
 
-/// What an expression is about: points of a plan, or rows of results (`--where`), which have
-/// texts, lists and times besides.
+/// Subject of an expression: points of a plan, or rows of results (`--where`), which also have
+/// texts, lists and times.
 enum class Over : std::uint8_t { points, rows };
 /// Functions that are the same for the same arguments, have no effect and no result much longer
 /// than their arguments, so that no evaluation runs long: SQLite looks at no clock within one.
 [[nodiscard]] bool knows_function(Over over, std::string_view name);
-/// Their names, for a message.
+/// Names of the functions, for a message.
 [[nodiscard]] std::string functions_of(Over over);
 
 /// The name in SQLite's message about a column that is missing; empty for other messages. From
@@ -57,16 +57,16 @@ enum class Over : std::uint8_t { points, rows };
 struct Column {
   std::string name;
   std::function<std::int64_t(const Point&)> key;
-  /// By key; empty: the key is the value.
+  /// Values by key; empty: the key is the value.
   std::vector<Value> values;
-  /// As the database's column has it, so that tp = '4' means the same in both; empty for vars.
+  /// Type of the database's column, so that tp = '4' means the same in both; empty for vars.
   std::string_view cast;
 };
 
 /// where_columns(), then the sweep's vars. A var's value that reads as a number is one.
 [[nodiscard]] std::vector<Column> columns_of(const SweepSpec& sweep);
 
-/// As compile_filter, over any row that a Point can carry keys of.
+/// Compiles a filter like compile_filter, over any row whose keys a Point can carry.
 [[nodiscard]] Result<std::unique_ptr<PointFilter>> compile(
     const std::vector<Column>& known, const std::vector<std::string>& expressions);
 

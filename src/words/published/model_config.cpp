@@ -186,7 +186,7 @@ class Config {
     const double read = value->is_number() ? value->get<double>()
         : value->is_boolean()              ? (value->get<bool>() ? 1 : 0)
                                            : -2;
-    if (read == -1) return 0;  // as files write that there is none
+    if (read == -1) return 0;  // files write -1 for none
     if (read < 0 || read > most || read != std::floor(read))
       return refuse_config(fmt::format(
           "{} is {}, and no whole number from 0 to {:.0f}", in_quotes(key), value->dump(), most));
@@ -245,7 +245,7 @@ class Config {
 /// How many layers have what.
 struct Kinds {
   std::int64_t attention = 0;
-  std::int64_t window = 0;  ///< of those
+  std::int64_t window = 0;  ///< those with a window
   std::int64_t state = 0;
   std::int64_t dense = 0;
   std::int64_t experts = 0;
@@ -536,7 +536,7 @@ Result<ModelSpec> model_of_config(std::string_view json, std::string name) {
   SHARDSWEEP_TRY(check_embeddings(config, model));
   SHARDSWEEP_TRY(complete_attention(config, model));
   SHARDSWEEP_TRY(complete_ffn(config, model));
-  // As the base class of all configurations has it.
+  // Default of the base class of all configurations.
   model.tied_embeddings = config.flag("tie_word_embeddings", true);
   SHARDSWEEP_ASSIGN(model.note, note_of(config, model, text != nullptr));
   SHARDSWEEP_TRY(check_ranges(model));

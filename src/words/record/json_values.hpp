@@ -20,7 +20,8 @@ namespace shardsweep::json {
 // Ordered: a line begins with what tells it from foreign output.
 using Json = nlohmann::ordered_json;
 
-inline constexpr std::size_t longest_line = 1 << 20;  // of a file; a channel line is max_line
+inline constexpr std::size_t longest_line = 1 << 20;  // limit in a file; a channel line has
+                                                      // max_line
 
 inline Fault malformed(std::string_view line, std::string_view why) {
   return {FaultKind::corrupt,

@@ -32,7 +32,7 @@ using JsonValue = nlohmann::json;
 
 constexpr std::size_t most_samples = 10'000;
 constexpr std::size_t most_reasons = 200;  // bytes of what held a clock back
-// What is timed twice in one run differs by less.
+// Repeated timings of one run differ by less.
 constexpr double same_speed = 0.01;
 
 std::string text_of(const JsonValue& record, const char* key) {
@@ -75,7 +75,7 @@ std::string with_quoted_numbers(std::string_view line) {
       i += word->size();
       continue;
     }
-    // What follows a backslash ends no text, be it a quote or a backslash.
+    // A backslash escapes the next character, so that a quote after it does not end the text.
     const bool escapes = in_text && line[i] == '\\' && i + 1 < line.size();
     if (line[i] == '"') in_text = !in_text;
     if (escapes) out += line[i++];
@@ -102,7 +102,8 @@ bool is_proof(const JsonValue& result) {
   return number_of(result, "proof").value_or(0) > 0;
 }
 
-/// What is wrong with a metric of a result; empty: nothing. What nobody ranks by may be null.
+/// Sentence on a wrong metric of a result; empty: it is right. Metrics outside the ranking may be
+/// null.
 std::string flaw_of(const MetricInfo& metric, const JsonValue& result) {
   const bool required =
       metric.name == (is_proof(result) ? "peak_memory_bytes" : "tokens_per_s_per_gpu");
@@ -114,7 +115,7 @@ std::string flaw_of(const MetricInfo& metric, const JsonValue& result) {
     return fmt::format(
         "In the result record {} {}, not a number.", metric.name, value_kind(*found));
   const double value = found->get<double>();
-  constexpr double most = 9e18;  // what a whole number holds
+  constexpr double most = 9e18;  // limit of a whole number
   if (!(std::abs(value) < most))
     return fmt::format("In the result record {} is {:g}, which is too large.", metric.name, value);
   if (required && value <= 0)
@@ -134,7 +135,7 @@ std::string flaw_of(const JsonValue& result) {
   return "";
 }
 
-/// Where a second result says something else than the first one; empty: nowhere.
+/// Sentence on a second result that contradicts the first one; empty: it does not.
 std::string contradiction_of(const AddMeasurement& first, const JsonValue& second) {
   for (const char* name : {"tokens_per_s_per_gpu", "train_step_ms"}) {
     const auto one = first.metrics.find(name);
@@ -165,7 +166,8 @@ std::string outside_of_steps(
       least->step_ms, most->step_ms);
 }
 
-/// Who ends a run early writes the result for it, while the run may be writing its own.
+/// True for the result of a run that was ended early: whoever ends it writes the result while the
+/// run may be writing its own.
 bool gave_up(const JsonValue& result) {
   return number_of(result, "gave_up_above_ms").value_or(0) > 0;
 }
@@ -176,10 +178,10 @@ struct Summary {
   std::vector<TrainStepSample> samples;
   JsonValue hosts = JsonValue::array();
   std::string settings{};
-  JsonValue software = JsonValue::object();  // what else the start record says it ran
+  JsonValue software = JsonValue::object();  // other software that the start record names
   std::int64_t lines = 0;
   bool has_environment = false;
-  bool awaits_code = false;  ///< its programs may change under it
+  bool awaits_code = false;  ///< the run's programs may change while it runs
 
   void add_start(const JsonValue& record) {
     if (summary.runner.empty()) summary.runner = text_of(record, "runner");
@@ -219,7 +221,7 @@ struct Summary {
         network != record.end() && network->is_object())
       summary.busbw_bytes_per_s =
           std::max(0.0, number_of(*network, "busbw_gb_per_s").value_or(0)) * 1e9;
-    // That of a network probe alone has no metrics: a control needs none.
+    // A network probe has no metrics: a control needs none.
     if (std::string flaw = flaw_of(record); !flaw.empty()) return note_flaw(std::move(flaw), true);
     AddMeasurement measurement;
     for (const MetricInfo& metric : metric_table) {
@@ -398,7 +400,7 @@ void read_optional(const Json& object, const char* key, T& value) {
 
 Timestamp read_time(const Json& object) {
   constexpr double microseconds = 1e6;
-  constexpr double far_future_s = 1e11;  // above it a number is no count of seconds
+  constexpr double far_future_s = 1e11;  // larger numbers are no count of seconds
   double number = 0;
   read_optional(object, "t", number);
   if (number <= 0 || number > 1e18) return 0;

@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::string_view job_folder = "@job_folder@";
 
-/// What a shell fills in, by the text that stands for it until then.
+/// Values that the shell fills in, each with the text that stands for it until then.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 6> known_to_the_shell{
     {{job_folder, "$job_folder"}, {"{rank}", "$RANK"}, {"{local_rank}", "$LOCAL_RANK"},
         {"{node_rank}", "$NODE_RANK"}, {"{master_addr}", "$MASTER_ADDR"},

@@ -10,14 +10,14 @@
 namespace shardsweep {
 
 struct BatchScript {
-  std::string name;     ///< of the job
-  std::string comment;  ///< what the layout is
+  std::string name;     ///< name of the job
+  std::string comment;  ///< text of the layout
   std::string program;  ///< the runner, where the sweep names none
   std::int32_t slots_per_node = 1;
 };
 
-/// Its folder is made where it is submitted. The variables that PyTorch's launchers set come
-/// from Slurm's own, so that no site has to set them.
+/// Makes a script whose folder is created at the place of its submission. The variables that
+/// PyTorch's launchers set come from Slurm's own, so that no site has to set them.
 [[nodiscard]] std::string batch_script(
     const SweepSpec& sweep, const Point& point, const BatchScript& about);
 

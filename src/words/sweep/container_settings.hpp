@@ -20,12 +20,12 @@ namespace shardsweep {
 /// made on each node and no agent is there to do so.
 [[nodiscard]] Result<void> check_container(const ContainerSpec& container, LaunchMode launch);
 
-/// For `remeasure: {on: image}`: a fault unless ranks run in one image that is a file, since
-/// nobody but a node's runtime knows what a name means today.
+/// Check for `remeasure: {on: image}`: a fault unless all ranks run in one image that is a file.
+/// Only a node's runtime knows which image a name stands for today.
 [[nodiscard]] Result<void> check_watched_image(const ContainerSpec& container);
 
-/// Of one attempt, whose program, folder and trainer `spec` says; none: its ranks run on the
-/// host. `image`: with its placeholders filled in.
+/// Container of one attempt, whose program, folder and trainer are in `spec`; empty: its ranks run
+/// on the host. `image` has its placeholders filled in.
 [[nodiscard]] std::optional<ContainerSpec> container_of(const ContainerSpec& container,
     const AttemptSpec& spec, std::string image, const std::string& attempt_dir);
 

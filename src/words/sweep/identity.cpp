@@ -65,7 +65,7 @@ void put_trainer(Buffer& out, const TrainerSpec& trainer) {
   }
 }
 
-/// What is in it, and what may change the numbers of what is in it.
+/// Hashes the container, with all that may change figures in it.
 void put_container(Buffer& out, const ContainerSpec& container) {
   put_text(out, "container", word_of(*container.runtime));
   put_text(out, "image", container.image);
@@ -102,7 +102,7 @@ void put_surroundings(Buffer& out, const SweepSpec& sweep, const Capabilities& r
     put_text(out, "env", name);
     put_text(out, "is", value);
   }
-  // Who is logged in how changes no number, and a key that is renewed makes no trial new.
+  // Secrets enter by name alone: a login changes no figure, and a renewed key makes no trial new.
   for (const auto& [name, value] : sweep.secrets)
     put_text(out, "secret", name);
   for (const auto& entry : sweep.pass_env)
@@ -130,8 +130,8 @@ std::string safe_name(std::string_view text, std::string_view if_empty) {
   return out.empty() ? std::string(if_empty) : out;
 }
 
-/// What stands before an axis' value in a slug. Slugs are stored: one axis has a longer name in
-/// them than in a layout's text.
+/// Prefix of an axis' value in a slug. Slugs are stored, so one axis keeps a longer name than in a
+/// layout's text.
 std::string_view prefix_of(const AxisInfo& axis) {
   return axis.name == "recompute" ? "rc-" : axis.short_name;
 }
@@ -168,7 +168,7 @@ void put_layout(Buffer& out, const Point& point) {
   }
 }
 
-// Those that put_layout() writes whatever their values, beside the model.
+// Axes, beside the model, that put_layout() writes whatever their values.
 constexpr std::array<std::string_view, 6> written{
     "model", "dp", "tp", "pp", "micro_batch", "grad_accum"};
 static_assert(names_all(written, AxisUse::named));

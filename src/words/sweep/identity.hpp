@@ -17,7 +17,7 @@
 
 namespace shardsweep {
 
-/// Of the identity, at the end of a slug.
+/// Digits of the identity at the end of a slug.
 inline constexpr std::size_t slug_digits = 6;
 
 /// Names the points of one sweep. Hashes what all its points share once.
@@ -49,13 +49,13 @@ class Identifier {
   [[nodiscard]] Fnv128 hash(const Point& point, bool lane) const;
 
   struct Var {
-    std::size_t index;                 ///< into Point::vars
+    std::size_t index;                 ///< index into Point::vars
     std::vector<std::string> text;     ///< canonical, per value
     std::vector<std::string> in_slug;  ///< readable, per value
   };
-  std::vector<Fnv128> by_model_;     ///< of everything that does not vary, and the model
+  std::vector<Fnv128> by_model_;     ///< hash of everything that does not vary, and the model
   std::vector<std::string> models_;  ///< file-name-safe
-  std::vector<Var> vars_;            ///< in the order of their names
+  std::vector<Var> vars_;            ///< vars in the order of their names
 };
 
 [[nodiscard]] std::string identity(const SweepSpec& sweep, const Capabilities& runner,

@@ -13,7 +13,7 @@
 namespace shardsweep::config {
 namespace {
 
-/// In double quotes: YAML reads JSON's strings.
+/// Writes a text in double quotes: YAML reads JSON's strings.
 std::string yaml_string(std::string_view text) {
   std::string all = "\"";
   for (const char c : text) {

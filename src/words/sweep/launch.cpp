@@ -87,7 +87,7 @@ std::vector<std::string> programs_of(const SweepSpec& sweep, const std::string& 
 
 namespace {
 
-/// Of the two that lie beside `installed` the one for this cluster.
+/// Path of the program for this cluster, out of the two beside `installed`.
 std::string shardbench_for(const ClusterSpec& cluster, const std::string& installed) {
   return installed.substr(0, installed.rfind('/') + 1) +
       (cluster.gpu.empty() ? "shardbench-cpu" : "shardbench-cuda");
@@ -182,7 +182,7 @@ AttemptSpec attempt_spec(const SweepSpec& sweep, const Point& point, const Launc
   }
   spec.expandable_segments = context.expandable;
   spec.limits = policy.attempt;
-  // Others may use a shared host: it is recorded, and contaminates nothing.
+  // A shared host may have other users: their CPU use is recorded, and contaminates nothing.
   if (sweep.cluster.shared_host && spec.limits.others_cpu_limit > 0)
     spec.limits.others_cpu_limit = 1;
   spec.group = context.lane;

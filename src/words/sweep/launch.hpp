@@ -17,30 +17,30 @@
 
 namespace shardsweep {
 
-/// Everything of one attempt that the point does not say.
+/// Facts about one attempt beside its point.
 struct LaunchContext {
   AttemptId attempt = 0;
   std::string trial;  ///< slug
   std::string nonce;
-  std::string token;    ///< of the allocation
+  std::string token;    ///< token of the allocation
   std::string program;  ///< the runner, where the sweep names none
   AttemptPaths paths;
   std::int32_t slots_per_node = 1;
   std::string lane{};                  ///< lane_key; empty: like no other
-  double predicted_s = 0;              ///< from start to result; 0: not known
+  double predicted_s = 0;              ///< time from start to result; 0: not known
   double give_up_above_ms = 0;         ///< a train step; 0: it runs to its end
-  bool expandable = false;             ///< with PyTorch's segments that grow
-  std::int64_t parameters = 0;         ///< of the point's model; 0: not known
-  std::vector<std::string> secrets{};  ///< what `secrets_file` holds for ranks
+  bool expandable = false;             ///< PyTorch's growing segments are on
+  std::int64_t parameters = 0;         ///< parameters of the point's model; 0: not known
+  std::vector<std::string> secrets{};  ///< names in `secrets_file` for the ranks
   std::string secrets_file{};          ///< empty: the sweep has no secrets
 };
 
-/// Where a sweep's runner lies: as the sweep names it (an absolute path, or a name beside
-/// `installed`); where it names none, shardbench's program for the cluster: shardbench-cuda
-/// beside `installed` where there are GPUs, else `installed`, shardbench-cpu.
+/// Path of a sweep's runner: an absolute path, or a name beside `installed`. Without a name it is
+/// shardbench's program for the cluster: shardbench-cuda beside `installed` if there are GPUs, else
+/// `installed`, shardbench-cpu.
 [[nodiscard]] std::string runner_program(const SweepSpec& sweep, const std::string& installed);
 
-// What the check of nodes is told (check.hpp); `installed` as above.
+// Commands for the check of nodes (check.hpp); `installed` as above.
 
 /// Absolute paths that every node has to see.
 [[nodiscard]] std::vector<std::string> programs_of(
@@ -59,7 +59,7 @@ struct LaunchContext {
 [[nodiscard]] AttemptSpec attempt_spec(
     const SweepSpec& sweep, const Point& point, const LaunchContext& context);
 
-// Which rank of a layout a trial of a proof runs (plan/proof.hpp).
+// Rank of a layout that a trial of a proof runs (plan/proof.hpp).
 
 /// The var that says it: the last one of such a sweep.
 inline constexpr std::string_view proof_stage_var = "proof_stage";

@@ -53,7 +53,7 @@ std::string text_of(const ValueOf& value_of, LayoutForm form) {
       text += (text.empty() ? "" : " ") + label_of(*axis, value);
       continue;
     }
-    // What always divides the GPUs is a product; the rest is a list.
+    // Axes that always divide the GPUs are joined as a product; the rest is a list.
     const bool factor = axis->is(AxisUse::degree) && axis->is(AxisUse::spelt);
     text += (text.empty() ? "" : factor ? " × " : ", ") + words_of(*axis, value);
   }

@@ -11,7 +11,7 @@
 namespace shardsweep {
 
 struct ShapeMistake {
-  std::string_view key;  ///< where it stands; empty: the model as a whole
+  std::string_view key;  ///< key with the mistake; empty: the model as a whole
   std::string what;
 };
 

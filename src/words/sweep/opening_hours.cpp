@@ -100,7 +100,7 @@ std::string days_text(std::uint8_t days) {
   return "";
 }
 
-/// Until the window that holds this minute ends; 0: none does.
+/// Minutes until the window with this minute ends; 0: no window has it.
 std::int32_t rest_of_window(const OpeningHours& hours, std::int32_t minute) {
   std::int32_t rest = 0;
   for (const OpeningWindow& window : hours.windows) {

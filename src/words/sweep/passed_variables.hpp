@@ -11,12 +11,12 @@
 
 namespace shardsweep {
 
-/// Whether an entry of `pass_env` names this variable: NAME, or its beginning with a star.
-/// A star does not take what only one shell, one rank or this program has use for.
+/// True if an entry of `pass_env` names this variable: NAME, or its beginning with a star. A star
+/// does not take what only one shell, one rank or this program has use for.
 [[nodiscard]] bool is_passed_by(std::string_view entry, std::string_view name);
 
 struct PassedVariables {
-  std::map<std::string, std::string> values;  ///< for the file of the sweep's secrets
+  std::map<std::string, std::string> values;  ///< values for the file of the sweep's secrets
   std::vector<std::string> missing;           ///< names that neither file nor shell has
 };
 
@@ -34,14 +34,14 @@ struct PassedVariables {
 /// machine do not get.
 [[nodiscard]] std::vector<std::string> withheld_variables(
     const SweepSpec& sweep, const std::vector<std::string>& shell);
-/// What that means and what to write; empty: nothing is withheld.
+/// Explains withheld variables and what to write; empty: none is withheld.
 [[nodiscard]] std::string withheld_text(const std::vector<std::string>& names);
 
 /// Words of the runner's command line that give a secret in clear: the value of an option whose
 /// name says that it is one ("--api-key"), or one of `values` ("the value of HF_TOKEN").
 [[nodiscard]] std::vector<std::string> secrets_in_words(
     const SweepSpec& sweep, const std::map<std::string, std::string>& values);
-/// What that means and what to write; empty: there are none.
+/// Explains secrets in words and what to write; empty: there are none.
 [[nodiscard]] std::string secrets_in_words_text(const std::vector<std::string>& found);
 
 /// Names of variables that an attempt of the sweep can't do without, in order.

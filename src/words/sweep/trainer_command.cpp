@@ -88,7 +88,7 @@ bool is_of_rank(std::string_view placeholder) {
 
 namespace {
 
-/// All that has placeholders.
+/// Texts of the sweep that may have placeholders.
 std::vector<std::string_view> texts_of(const SweepSpec& sweep) {
   const TrainerSpec& trainer = sweep.runner.trainer;
   std::vector<std::string_view> texts(trainer.argv.begin(), trainer.argv.end());

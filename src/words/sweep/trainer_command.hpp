@@ -21,14 +21,14 @@ enum class PlaceholderScope : std::uint8_t { point, rank };
 [[nodiscard]] std::vector<std::string> placeholder_names(
     const SweepSpec& sweep, PlaceholderScope scope);
 [[nodiscard]] bool is_of_rank(std::string_view placeholder);
-/// The same with a meaning each, for help; vars are not in it.
+/// Placeholders with their meaning, for help; vars are left out.
 struct PlaceholderInfo {
   std::string_view name;
   std::string_view meaning;
 };
 [[nodiscard]] std::vector<PlaceholderInfo> placeholder_table();
 
-/// What they stand for at a point.
+/// Values of the placeholders at a point.
 [[nodiscard]] Placeholders placeholder_values(const SweepSpec& sweep, const Point& point,
     const std::string& attempt_dir, std::int32_t ranks_per_node);
 
@@ -48,9 +48,9 @@ struct PlaceholderInfo {
 /// 8", if they tell its hidden size; empty: nothing. `told`: what its program does by itself.
 [[nodiscard]] std::string untold_shape(const std::vector<std::string_view>& placeholders,
     const std::vector<std::string>& told, const ModelSpec& model);
-/// The same of the first such model of a sweep, "experts 8 of mixtral-8x7b".
+/// Sizes of the first model of a sweep that its trainer is not told: "experts 8 of mixtral-8x7b".
 [[nodiscard]] std::string untold_shape(const SweepSpec& sweep);
-/// Whether one of its texts computes.
+/// True if one of the sweep's texts computes.
 [[nodiscard]] bool computes(const SweepSpec& sweep);
 /// The first placeholder of the sweep that can't be computed at a point.
 [[nodiscard]] Result<void> check_computed(

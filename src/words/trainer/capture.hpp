@@ -34,11 +34,11 @@ inline constexpr std::string_view next_iteration = "iteration:next";
 class CapturePattern {
  public:
   struct Piece {
-    std::string literal;  ///< what stands there; any text may come before where `anywhere`
+    std::string literal;  ///< text to match; `anywhere`: any text may come before
     bool anywhere = true;
     std::string key{};  ///< the number behind it, with spaces between; empty: none
     bool human = false;
-    std::vector<std::string> words{};  ///< in place of a number; an empty one never stands there
+    std::vector<std::string> words{};  ///< words in place of a number; an empty one never matches
     bool is_next = false;  ///< {iteration:next}: takes no text, and each line is one more
   };
 

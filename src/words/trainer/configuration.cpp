@@ -59,7 +59,7 @@ Result<void> check_whose(
   return {};
 }
 
-/// With a word that no axis says the layout is another one than what would be read.
+/// Refuses words that no axis stands for: the layout would differ from the one that is read.
 Result<void> check_unread(std::string_view trainer, const Settings& settings) {
   constexpr std::array<std::string_view, 9> off{
       "false", "False", "none", "None", "null", "0", "1", "[]", "-1"};

@@ -14,7 +14,7 @@
 
 namespace shardsweep {
 
-/// What a trainer is told of a point. Degrees are ranks, batches are samples.
+/// Layout as a trainer is told it. Degrees are ranks, batches are samples.
 struct TrainerLayout {
   std::int64_t dp = 1, tp = 1, pp = 1, cp = 1, ep = 1;
   std::int64_t vpp = 1;           ///< virtual stages of a rank
@@ -22,8 +22,8 @@ struct TrainerLayout {
   std::int64_t micro_batch = 1, grad_accum = 1;
   std::int64_t seq_len = 0;    ///< tokens; 0: the trainer is not told
   std::int64_t zero = 0;       ///< stage, 0 to 3
-  std::int64_t layers = 0;     ///< of the model, if it is known; never read
-  std::int64_t experts = 0;    ///< of each of its layers, likewise
+  std::int64_t layers = 0;     ///< layers of the model, if it is known; never read
+  std::int64_t experts = 0;    ///< experts of each of its layers, if they are known; never read
   std::int64_t expert_tp = 0;  ///< ranks that split each expert; 0: those of tp
   std::int64_t first_stage_layers = 0, last_stage_layers = 0;  ///< 0: as the other stages
   std::string recompute = "none";
@@ -33,7 +33,7 @@ struct TrainerLayout {
   bool sequence_parallel = false;
   std::string offload = "none";
   bool cuda_graphs = false;
-  bool overlap = true;  ///< of data parallel communication; written, and true when read
+  bool overlap = true;  ///< overlap of data parallel communication; written, and true when read
 
   [[nodiscard]] std::int64_t gpus() const { return dp * tp * pp * cp; }
   /// Samples per train step.
@@ -56,9 +56,8 @@ struct TrainerLayout {
 [[nodiscard]] Result<TrainerLayout> layout_of(
     std::string_view trainer, std::string_view text, std::int64_t gpus);
 
-/// The same in a file that somebody has, which may be a script of a shell (shell_script.hpp).
-/// What decides a layout and depends on a branch of it, its arguments or its environment is a
-/// fault that names the word.
+/// Reads a user's file, which may be a shell script (shell_script.hpp). What decides a layout and
+/// depends on a branch of it, its arguments or its environment is a fault that names the word.
 [[nodiscard]] Result<TrainerLayout> layout_of_file(
     std::string_view trainer, std::string_view text, std::int64_t gpus);
 
@@ -71,7 +70,7 @@ inline constexpr std::string_view stage_1 = "zero 1";
 /// its own, or none at all.
 [[nodiscard]] std::string_view word_of_axis(std::string_view trainer, std::string_view axis);
 
-/// The same for each of configurable_trainers(), in their order.
+/// Names of an axis, one for each of configurable_trainers(), in their order.
 struct AxisNames {
   std::string_view axis;
   std::vector<std::string_view> names;

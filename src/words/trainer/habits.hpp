@@ -15,7 +15,7 @@
 
 namespace shardsweep {
 
-/// Which layers a pipeline stage gets.
+/// Layers of each pipeline stage.
 enum class StageSplit : std::uint8_t {
   even,     ///< L/p each, the first L mod p stages one more
   by_cost,  ///< equal matrix products; the head counts, and a block on the border goes to the
@@ -23,14 +23,14 @@ enum class StageSplit : std::uint8_t {
 };
 inline constexpr std::array<std::string_view, 2> stage_split_words{"even", "by_cost"};
 
-/// What `recompute: selective` computes again.
+/// Parts that `recompute: selective` computes again.
 enum class Selective : std::uint8_t {
   norms_and_product,  ///< the two norms and silu*up
   attention,          ///< the attention probabilities, which flash attention never keeps
 };
 inline constexpr std::array<std::string_view, 2> selective_words{"norms_and_product", "attention"};
 
-/// Where a question that names no family means this one.
+/// Questions without a family for which this one is used.
 enum class UsualOn : std::uint8_t { nothing, gpus, cpus };
 inline constexpr std::array<std::string_view, 3> usual_on_words{"nothing", "gpus", "cpus"};
 
@@ -44,8 +44,8 @@ inline constexpr std::array<std::string_view, 3> usual_on_words{"nothing", "gpus
   return usual_on_words;
 }
 
-/// What a trainer does that shapes do not say. Rows are tensors of s*b*h elements per layer,
-/// ffn_rows of s*b*f.
+/// Memory habits of a trainer that shapes do not tell. Rows are tensors of s*b*h elements per
+/// layer, ffn_rows of s*b*f.
 struct MemoryFamily {
   double bf16_gradient_bytes = 4;
   bool flash_attention = true;
@@ -67,10 +67,11 @@ struct MemoryFamily {
   /// A ring over sockets holds one rank's part of a gradient bucket, NCCL the bucket.
   bool stages_parts = false;
 
-  /// What is not in FP8 is in 16 bits; false: in fp32.
+  /// Values outside FP8 have 16 bits; false: fp32.
   bool half_beside_fp8 = true;
 
-  /// Of a model without gate (f = 4h), as GPT: Megatron's other kind. False: never.
+  /// A feed-forward part of f = 4h has no gate, as in GPT: Megatron's other kind. False: it always
+  /// has one.
   bool plain_where_ffn_is_4h = false;
 
   std::int64_t vocab_multiple = 1;
@@ -124,8 +125,7 @@ inline constexpr auto described<MemoryFamily> = [] {
 }();
 // clang-format on
 
-/// Of what a cluster's links reach in collectives, what a trainer's own collectives do: small
-/// messages, copies beside them, one communicator at a time.
+/// Speed of a trainer's own collectives, as a share of what a cluster's links reach.
 struct LinkShares {
   double inside = 1;
   double between = 1;
@@ -146,10 +146,10 @@ inline constexpr auto described<LinkShares> = [] {
 }();
 // clang-format on
 
-/// What a trainer's own code costs, beside hardware. Seconds are the host's, per micro-batch.
+/// Time costs of a trainer's own code, beside hardware. Seconds are the host's, per micro-batch.
 struct TimeFamily {
-  /// Of the rates that a cluster's efficiencies stand for, which good kernels reach, what the
-  /// trainer's own reach.
+  /// Rates of the trainer's own kernels, as shares of what good kernels reach. A cluster's
+  /// efficiencies stand for the latter.
   double gemm_share = 1;
   double attention_share = 1;
   LinkShares links{};

@@ -21,9 +21,10 @@ namespace {
 constexpr std::int64_t fewest_timed = 2;
 constexpr double fsdp_of_its_own = 1;  // a value of the fact fsdp
 constexpr double speed_slack = 0.03;
-constexpr double clock_doubt = 0.1;  // of a step time and the clock of its lines
+constexpr double clock_doubt = 0.1;  // tolerance between a step time and the clock of its lines
 constexpr double clock_contradiction = 1.0 / 3;
-constexpr double loss_slack = 0.02;  // of layouts of one trainer: 1.3 % at the first train step
+constexpr double loss_slack = 0.02;  // tolerance between layouts of one trainer: 1.3 % at the first
+                                     // train step
 
 double quantile(std::vector<double> values, double share) {
   std::sort(values.begin(), values.end());
@@ -42,7 +43,7 @@ struct Source {
 constexpr auto step_ms_sources = std::to_array<Source>(
     {{"step_ms", 1, false}, {"step_s", 1e3, false}, {"steps_per_s", 1e3, true}});
 
-/// As axis_text() would write it; words and switches are counted from 0 in patterns too.
+/// Value in axis_text()'s form; patterns count words and switches from 0, too.
 std::string echo_text(const AxisInfo& axis, double value) {
   const auto number = static_cast<std::size_t>(std::max(0.0, value));
   if (axis.kind == AxisKind::toggle) return number != 0 ? "true" : "false";
@@ -103,13 +104,13 @@ class Judge {
     const auto found = log_.facts.find(key);
     return found == log_.facts.end() ? 0 : found->second.half_unit;
   }
-  /// Of the run: what is expected, else what the log says.
+  /// Value of the run: the expected one, else the log's.
   [[nodiscard]] double known(std::int64_t expected, std::string_view key) const {
     return expected > 0 ? static_cast<double>(expected) : fact(key);
   }
 
-  /// What a trainer calls a batch of tokens was one of samples in its older versions: no sample
-  /// is that short, or so few tokens a train step make no such speed.
+  /// True if a batch counts samples, as in older versions of a trainer that now counts tokens. Then
+  /// the batch is shorter than a sample, or too small for the speed.
   [[nodiscard]] bool counts_samples() const {
     const double batch = fact("tokens_per_step");
     if (batch <= 0 || fact("global_batch") > 0) return false;
@@ -128,7 +129,7 @@ class Judge {
     if (std::abs(static_cast<double>(expected) - logged) > rounding_of(key))
       fault(fmt::format("It ran with {} {}, and {} was asked for.", what, logged, expected));
   }
-  /// What the log echoes of an axis; none: nothing. Megatron-LM's stage is on several lines.
+  /// Value of an axis that the log echoes; empty: none. Megatron-LM's stage is on several lines.
   [[nodiscard]] std::optional<double> echoed(std::string_view axis) const {
     if (const auto found = log_.facts.find(axis); found != log_.facts.end())
       return found->second.value;
@@ -140,15 +141,14 @@ class Judge {
     if (!log_.facts.contains("fsdp_stage")) return std::nullopt;
     return fact("fsdp_stage");
   }
-  /// Whether the log has other words for what was asked: experts split as all else is have the
-  /// degree of tp there, and modules that are computed again are a kind of selective.
+  /// True if the log's value means what was asked in other words.
   [[nodiscard]] bool means_asked(
       const AxisInfo& axis, std::string_view asked, double logged) const {
     if (axis.name == "expert_tp" && asked == "0") return logged == known(expected_.tp, "tp");
     return axis.name == "recompute" && Modules(asked).any() &&
         logged == static_cast<double>(Recompute::selective);
   }
-  /// Of an axis that no other check names.
+  /// Checks an axis that no other check names.
   void check_axis(const std::string& name, const std::string& asked) {
     const auto value = echoed(name);
     const bool is_shape = std::any_of(shape_fields.begin(), shape_fields.end(),
@@ -239,8 +239,8 @@ class Judge {
     return layers * fact("experts") * matrices * fact("hidden") * width;
   }
 
-  /// Of the whole model, at least and at most. What model parallel ranks print adds up to it,
-  /// but for experts: of those each rank holds a share, and the other shares print nothing.
+  /// Parameters of the whole model: at least, and at most. What model parallel ranks print adds up
+  /// to it, but for experts: of those each rank holds a share, and the other shares print nothing.
   [[nodiscard]] std::pair<double, double> whole_parameters() const {
     constexpr double plain = 2;
     constexpr double gated = 3;
@@ -290,7 +290,7 @@ class Judge {
             found, expected));
   }
 
-  /// What it counts as consumed grows by one batch a train step.
+  /// Checks that the consumed amount grows by one batch a train step.
   void check_consumed(std::string_view key, double per_step, double rounding) {
     const LoggedStep* first = nullptr;
     const LoggedStep* last = nullptr;
@@ -412,7 +412,8 @@ class Judge {
     constexpr double day = 86400;
     return to >= from ? to - from : to + day - from;
   }
-  /// What a trainer prints may hold a part of a train step, or all since the start.
+  /// Compares step times with the lines' clock: a printed time may cover a part of a train step, or
+  /// all since the start.
   void check_clock() {
     const auto& found = judged_.measurement;
     const auto clock = line_clock();
@@ -511,7 +512,7 @@ class Judge {
     set_times(rate, resolution);
   }
 
-  /// What the log says, what is expected, or samples times their length.
+  /// Expected value, else the log's, else samples times their length.
   [[nodiscard]] double tokens_per_step() const {
     const double said = known(expected_.tokens_per_step, "tokens_per_step");
     return said > 0 ? said : fact("global_batch") * known(expected_.seq_len, "seq_len");
@@ -528,7 +529,7 @@ class Judge {
     }
     double resolution = 0;
     const auto printed = printed_speed(gpus, &resolution);
-    // Of two sources the finer one counts.
+    // The finer of two sources counts.
     const bool by_time = from_time && (!printed || to.resolution <= resolution);
     to.tokens_per_s_per_gpu = by_time ? from_time : printed;
     if (!by_time && printed) {
@@ -617,7 +618,7 @@ class Judge {
   const TrainerLog& log_;
   const ExpectedRun& expected_;
   std::span<const LoggedStep> window_;    ///< all train steps behind the warm-up that count
-  std::vector<const LoggedStep*> timed_;  ///< of them those that were not skipped
+  std::vector<const LoggedStep*> timed_;  ///< those that were not skipped
   bool batch_is_samples_ = false;
   std::int64_t left_out_ = 0;  ///< train steps of the warm-up that were not printed
   JudgedLog judged_;

@@ -14,14 +14,14 @@
 
 namespace shardsweep {
 
-/// What is known of the run from elsewhere; 0: nothing.
+/// Facts of the run from elsewhere; 0: not known.
 struct ExpectedRun {
   std::int64_t gpus = 0;
   std::int64_t dp = 0, tp = 0, pp = 0, cp = 0;
   std::int64_t seq_len = 0;
   std::int64_t tokens_per_step = 0;
   std::int64_t vocab = 0;
-  std::int64_t parameters = 0;  ///< of the whole model, about
+  std::int64_t parameters = 0;  ///< rough count for the whole model
   std::int64_t warmup = 1;      ///< train steps that are not timed, at least the first
   std::int64_t unprinted = 0;   ///< first train steps that its trainer may not print
   double look_s = 0;            ///< how often its lines were read, if they were stamped then
@@ -41,28 +41,28 @@ struct LogMeasurement {
   std::optional<double> train_step_ms;         ///< median
   std::optional<double> train_step_ms_spread;  ///< (q3 - q1) / median
   std::optional<double> tokens_per_s_per_gpu;
-  std::optional<double> tflops_per_gpu;  ///< as the trainer counts, median
+  std::optional<double> tflops_per_gpu;  ///< median, by the trainer's own count
   std::optional<double> allocated_bytes;
   std::optional<double> reserved_bytes;
   std::optional<double> first_loss;  ///< nat
   std::optional<double> last_loss;
-  /// What rounding may hide of the median, as a share: two layouts that differ by less can't be
-  /// told apart.
+  /// Share of the median that rounding may hide: two layouts that differ by less can't be told
+  /// apart.
   double resolution = 0;
 };
 
 struct JudgedLog {
   LogMeasurement measurement;
   std::vector<std::string> faults;  ///< sentences; with any of them the numbers don't count
-  std::vector<std::string> notes;   ///< what is missing
-  bool has_nan = false;             ///< among the faults is a loss that is no number
+  std::vector<std::string> notes;   ///< missing facts
+  bool has_nan = false;             ///< one of the faults is a loss that is no number
   bool will_repeat = false;         ///< another start would print the same contradiction
 };
 
 /// Truth checks that a user may know better than we do.
 [[nodiscard]] std::span<const std::string_view> optional_checks();
 
-/// What the facts of a run contradict, without its train steps.
+/// Contradictions between the facts of a run, without its train steps.
 [[nodiscard]] std::vector<std::string> judge_facts(
     const TrainerLog& log, const ExpectedRun& expected);
 

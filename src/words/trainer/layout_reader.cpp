@@ -299,7 +299,7 @@ class LayoutReader {
   TrainerLayout layout_;
   std::int64_t batch_ = 0;  // samples of a train step; 0: not told
   bool has_dp_ = false, has_size_ = false, has_steps_ = false;
-  std::map<std::string, std::string, std::less<>> values_;  // of lines that name no axis
+  std::map<std::string, std::string, std::less<>> values_;  // values of lines that name no axis
 };
 
 }  // namespace

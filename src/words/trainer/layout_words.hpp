@@ -37,9 +37,9 @@ inline constexpr std::string_view forms_of_words = "flags, overrides, yaml, toml
 /// The form of that name; none for a name that is not in forms_of_words.
 [[nodiscard]] std::optional<WordsForm> form_of_words(std::string_view name);
 
-/// Beside the axes: samples of a train step.
+/// Name, beside the axes, for samples of a train step.
 inline constexpr std::string_view batch_name = "global_batch";
-/// In lines of `reads`, before the bare name of a word: whether it is there, and whether it is on.
+/// Prefixes of a word's bare name in lines of `reads`: is it there, and is it on?
 inline constexpr std::string_view asks_if_there = "has_";
 inline constexpr std::string_view asks_if_on = "is_";
 
@@ -52,9 +52,9 @@ inline constexpr std::string_view asks_if_on = "is_";
 /// and the condition hold placeholders (text/placeholders.hpp); dots in the word nest.
 struct LayoutWord {
   std::string axis;
-  bool is_stage_1 = false;  ///< of `zero 1`: told with words of its own
-  bool is_beside = false;   ///< of `with AXIS`: what the axis's own word needs beside it
-  std::string text;         ///< as in the file
+  bool is_stage_1 = false;  ///< true for `zero 1`, which has words of its own
+  bool is_beside = false;   ///< true for `with AXIS`: text that the axis's own word needs beside it
+  std::string text;         ///< text as in the file
   std::string condition;    ///< empty: always
   std::string word;
   std::optional<std::string> value;
@@ -70,8 +70,8 @@ struct LayoutWord {
 struct LayoutReading {
   std::string name, text;
   std::string of;         ///< WORD VALUE, …: what the text may be, and what the axis is then
-  std::string without;    ///< of a list: an item that is as good as none
-  std::string when, why;  ///< of a refusal
+  std::string without;    ///< item of a list that counts as none
+  std::string when, why;  ///< condition and reason of a refusal
 };
 
 struct NamedText {
@@ -83,14 +83,14 @@ struct LayoutWords {
   std::string ignores;  ///< a section of the file that has a layout of something else
   std::string own;      ///< `AXIS AXIS=VALUE`: what it chooses itself if it is not told, if known
   std::vector<NamedText> values;
-  std::vector<LayoutWord> words;  ///< in the order in which they are written
+  std::vector<LayoutWord> words;  ///< words in the order in which they are written
   std::vector<NamedText> lacks;   ///< axes with values that have no words, and when
   std::vector<LayoutReading> reads;
   std::vector<std::string> also;  ///< lines behind the configuration
-  /// Those that decide a layout, by their bare name.
+  /// Bare names of words that decide a layout.
   std::set<std::string, std::less<>> deciding;
 
-  /// Whether it has another value of the axis unless it is told `value`.
+  /// True if the trainer takes another value of the axis unless it is told `value`.
   [[nodiscard]] bool chooses_another(std::string_view axis, std::string_view value) const;
   /// Null for an axis that has no word of its own.
   [[nodiscard]] const LayoutWord* word_of(std::string_view axis) const;

@@ -27,7 +27,7 @@ tl::unexpected<Fault> no_words(std::string_view trainer, std::string_view what) 
   return fault(FaultKind::invalid_input, fmt::format("{} has no words for {}", trainer, what));
 }
 
-/// What texts and conditions of a trainer's file may name.
+/// Values that texts and conditions of a trainer's file may name.
 Placeholders values_of(const LayoutWords& words, const TrainerLayout& layout) {
   Placeholders values{{"experts", std::to_string(layout.experts)},
       {"layers", std::to_string(layout.layers)},

@@ -18,7 +18,7 @@ namespace shardsweep {
 [[nodiscard]] Result<std::string> written_layout(
     std::string_view trainer, const LayoutWords& words, const TrainerLayout& layout);
 
-/// Of a command line (`argv`), with their placeholders: those that tell these axes, or all.
+/// Words of a command line (`argv`), with their placeholders: those that tell these axes, or all.
 [[nodiscard]] std::vector<std::string> words_of_argv(
     const LayoutWords& words, const std::vector<std::string_view>& axes = {});
 

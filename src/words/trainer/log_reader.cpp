@@ -19,9 +19,9 @@ namespace shardsweep {
 namespace {
 
 constexpr std::string_view parameters_fact = "parameters";
-/// More than anything that a run has.
+/// Exceeds any figure of a run.
 constexpr double largest_fact = 1e18;
-// Of train steps and of ranks: sums of them fit a whole number too.
+// Limit for counts of train steps and of ranks: their sums also fit a whole number.
 constexpr double largest_count = 1e12;
 
 bool is_fact(std::string_view key) {
@@ -30,7 +30,7 @@ bool is_fact(std::string_view key) {
       keys.begin(), keys.end(), [&](const LogKey& one) { return one.of_run && one.name == key; });
 }
 
-/// As facts_text() writes it.
+/// Reads a number that facts_text() wrote.
 std::optional<double> exact_number(std::string_view text) {
   double value = 0;
   const auto* end = text.data() + text.size();

@@ -14,16 +14,16 @@
 
 namespace shardsweep {
 
-/// What was printed of one train step.
+/// Printed values of one train step.
 struct LoggedStep {
   std::int64_t iteration = 0;
-  std::map<std::string, Printed, std::less<>> values{};  ///< by key
+  std::map<std::string, Printed, std::less<>> values{};  ///< values by key
   std::optional<Printed> at_s{};  ///< when its first line was read, or by that line's own stamp
 };
 
 struct TrainerLog {
-  std::vector<LoggedStep> steps;  ///< by iteration; of one that was printed again the last
-  std::map<std::string, Printed, std::less<>> facts{};  ///< of the run; the largest of each
+  std::vector<LoggedStep> steps;  ///< steps by iteration; the last print of a repeated one counts
+  std::map<std::string, Printed, std::less<>> facts{};  ///< facts of the run; the largest of each
   double parameters = 0;                                ///< sum over model parallel ranks
   std::int64_t parameter_lines = 0;                     ///< ranks that have printed theirs
 };
@@ -42,8 +42,8 @@ class LogReader {
   [[nodiscard]] bool knows_memory() const;
   [[nodiscard]] TrainerLog finish() const;
 
-  /// What the lines read so far say of the run, without its train steps: for another reader,
-  /// which reads the ranks of other nodes. One fact on a line.
+  /// Facts of the run in the lines read so far, without its train steps. A reader on another node,
+  /// which reads other ranks, adds them. One fact on a line.
   [[nodiscard]] std::string facts_text() const;
   /// The largest of each fact counts, parameters add up. Other lines are passed over.
   void add_facts(std::string_view text);

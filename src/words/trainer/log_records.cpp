@@ -100,7 +100,7 @@ Result<void> LogRecords::add_facts(std::string_view text) {
 std::vector<WrittenRecord> LogRecords::read(std::string_view line, double now_s) {
   reader_.read(line, now_s);
   const LoggedStep* step = reader_.current();
-  // What trainers print of a train step may be on several lines; the first one tells it.
+  // Several lines may belong to one train step; the first one announces it.
   if (step == nullptr || !read_at_s_.try_emplace(step->iteration, now_s).second) return {};
   std::vector<WrittenRecord> records;
   if (read_at_s_.size() == 1) records.push_back({"phase", {{"phase", "train"}}, {}});
@@ -150,7 +150,7 @@ WrittenRecord LogRecords::result_of(
   return record;
 }
 
-/// From the end of the warm-up to the last timed train step, over their number: the mean.
+/// Mean time per train step, from the end of the warm-up to the last timed one.
 std::optional<LogRecords::ReadTime> LogRecords::read_time(double look_s) const {
   const auto warmup =
       static_cast<std::size_t>(std::max<std::int64_t>(1, expected_.warmup - left_out()));
@@ -184,7 +184,7 @@ void LogRecords::time_by_reading(JudgedLog& judged, double look_s) const {
         look_s, read->span_s));
     return;
   }
-  // Something else than train steps stands between the lines.
+  // The lines have more between them than train steps.
   if (printed &&
       std::abs(read->train_step_ms / *to.train_step_ms - 1) >
           agreement + to.resolution + read->resolution)
@@ -231,7 +231,7 @@ WrittenRecord LogRecords::proof() const {
   return record;
 }
 
-/// Of a version that nobody has tried, a check that fails may mean that its log has changed.
+/// A failed check in an untested version may mean that its log has changed.
 WrittenRecord LogRecords::error_of(std::string_view what, JudgedLog judged) const {
   std::vector<std::string>& faults = judged.faults;
   const auto known = check_found_version();

@@ -27,13 +27,13 @@ class LogRecords {
   /// One line of any rank, read at `now_s`.
   [[nodiscard]] std::vector<WrittenRecord> read(std::string_view line, double now_s);
 
-  /// What a probe printed, or the trainer itself: the first version that was found counts.
-  /// A fault: its log is not known.
+  /// Takes a line with a version from a probe or the trainer itself; the first one counts. A fault:
+  /// the log of this version is not known.
   [[nodiscard]] Result<void> see_version(std::string_view line);
-  /// What was found; empty: nothing.
+  /// Version that was found; empty: none.
   [[nodiscard]] const std::string& version() const { return version_; }
 
-  /// Of the run, from the lines read here and for the reader of other nodes' lines.
+  /// Facts of the run, from lines read here, for the reader of other nodes' lines.
   [[nodiscard]] std::string facts_text() const;
   /// A fault as of see_version().
   [[nodiscard]] Result<void> add_facts(std::string_view text);
@@ -42,19 +42,19 @@ class LogRecords {
   [[nodiscard]] bool has_steps() const { return reader_.steps() > 0; }
   /// All train steps that were asked for have been seen.
   [[nodiscard]] bool is_complete() const { return more_than_asked() >= 0 || knows_memory(); }
-  /// It trains on; what it prints from now on counts for nothing.
+  /// The run has trained longer than asked; its further output is ignored.
   [[nodiscard]] bool is_past() const { return more_than_asked() > 0; }
   /// One result, or one error with all that is wrong. Lines were read
   /// every `look_s`: a log that tells no time is measured by when its train steps were read.
   [[nodiscard]] WrittenRecord finish(double look_s) const;
-  /// Of a run that was ended early: an error with what its log contradicts; none: nothing.
+  /// Error with the contradictions in the log of a run that was ended early; empty: there are none.
   [[nodiscard]] std::optional<WrittenRecord> contradiction() const;
 
  private:
   explicit LogRecords(LogReader reader) : reader_(std::move(reader)) {}
   [[nodiscard]] std::int64_t more_than_asked() const;
   [[nodiscard]] std::int64_t left_out() const;
-  /// Of a rank that runs alone and prints no train steps: its memory is all there is.
+  /// True for a rank that runs alone and has told its memory. Such a rank prints no train steps.
   [[nodiscard]] bool knows_memory() const;
   [[nodiscard]] WrittenRecord proof() const;
   [[nodiscard]] bool wants_version() const;
@@ -75,11 +75,11 @@ class LogRecords {
       const LogMeasurement& measured, std::vector<std::string> notes) const;
 
   LogReader reader_;
-  const Trainer* trainer_ = nullptr;  ///< none: patterns alone
+  const Trainer* trainer_ = nullptr;  ///< null: patterns alone
   std::string version_;
   bool alone_ = false;  ///< one rank of a world that its trainer pretends
   ExpectedRun expected_;
-  std::map<std::int64_t, double> read_at_s_;  ///< by train step
+  std::map<std::int64_t, double> read_at_s_;  ///< times by train step
 };
 
 }  // namespace shardsweep

@@ -16,7 +16,7 @@
 namespace shardsweep {
 namespace {
 
-/// Which field of a trainer's layout an axis is.
+/// Field of a trainer's layout for an axis.
 struct TrainerAxis {
   std::string_view axis;
   std::variant<std::int64_t TrainerLayout::*, std::string TrainerLayout::*, bool TrainerLayout::*>

@@ -19,16 +19,16 @@ namespace shardsweep {
 [[nodiscard]] std::string rule_against_point(
     std::string_view trainer, const Point& point, const ModelSpec& model = {});
 
-/// What configuration_of() writes for its layout; a point that the trainer does not start, by the
-/// rules of its file, is a fault.
+/// Configuration of a point as configuration_of() writes it; a fault if the rules of the trainer's
+/// file refuse the point.
 [[nodiscard]] Result<std::string> configuration_of_point(
     std::string_view trainer, const Point& point, const ModelSpec& model = {});
 
-/// What a trainer's layout says of an axis, as axis_text() writes it; none: nothing.
+/// Value of an axis in a trainer's layout, in axis_text()'s form; empty: the layout has none.
 [[nodiscard]] std::optional<std::string> axis_text_of(
     const TrainerLayout& layout, const AxisInfo& axis);
 
-/// One that is none of a trainer's layout is passed over.
+/// Sets an axis; ignores axes that a trainer's layout does not have.
 void set_axis(TrainerLayout& layout, const AxisInfo& axis, std::int64_t value);
 
 /// An axis that no trainer's words are known for here, if its value is not the default; with

@@ -22,7 +22,7 @@ std::string_view without_quotes(std::string_view text) {
   return text;
 }
 
-/// Behind the brace that closes the first one of `text`; none if there is no such brace.
+/// Place after the brace that closes the first one of `text`; npos: there is no such brace.
 std::size_t behind_braces(std::string_view text) {
   int depth = 0;
   for (std::size_t at = text.find('{'); at < text.size(); ++at) {
@@ -32,8 +32,8 @@ std::size_t behind_braces(std::string_view text) {
   return std::string_view::npos;
 }
 
-/// Where the word ends that `text` begins with. A section that is given as a map,
-/// `a.b={c: 2, d: 3}`, may hold blanks, with quotes before its brace or without.
+/// End of the word that `text` begins with. A section that is given as a map, `a.b={c: 2, d: 3}`,
+/// may hold blanks, with quotes before its brace or without.
 std::size_t end_of_word(std::string_view text, std::string_view blanks) {
   std::size_t end = std::min(text.find_first_of(blanks), text.size());
   const auto equals = text.substr(0, end).find('=');
@@ -45,7 +45,7 @@ std::size_t end_of_word(std::string_view text, std::string_view blanks) {
   return std::min(text.find_first_of(blanks, begin + length), text.size());
 }
 
-/// As a shell reads them: a word that begins with # begins a comment.
+/// Splits words as a shell does: a word that begins with # begins a comment.
 std::vector<std::string_view> words_of(std::string_view text) {
   std::vector<std::string_view> words;
   constexpr std::string_view blanks = " \t\r\n\\";
@@ -70,8 +70,8 @@ struct Leaf {
   std::string value;
 };
 
-/// Of YAML, TOML and JSON: pieces between braces and commas, each with a mark in it. Lists are
-/// one value. Indentation nests, and so do braces.
+/// Reads values of YAML, TOML and JSON: pieces between braces and commas, each with a mark in it.
+/// Lists are one value. Indentation nests, and so do braces.
 class LeafReader {
  public:
   explicit LeafReader(std::string_view text) : text_(text) {}

@@ -11,7 +11,7 @@
 
 namespace shardsweep {
 
-/// Whether a switch with this value is on; one without a value is.
+/// True if a switch with this value is on; a switch without a value is on.
 [[nodiscard]] bool says_true(std::string_view value);
 
 /// A word as it stands in a text.
@@ -32,7 +32,7 @@ class Settings {
   /// counts. `${section.name}` is what stands there. Comments (#) are passed over, and so is
   /// what is nested in the section `without`.
   [[nodiscard]] static Settings of_lines(std::string_view text, std::string_view without = {});
-  /// In the form that a trainer has.
+  /// Reads settings in the form that a trainer has.
   [[nodiscard]] static Settings of(const LayoutWords& words, std::string_view text);
 
   [[nodiscard]] bool has(std::string_view name) const { return values_.contains(name); }
@@ -41,7 +41,7 @@ class Settings {
   /// By its bare name, of lines also with the names of what it is nested in: section_name. Null
   /// if it is missing.
   [[nodiscard]] const Setting* plain(std::string_view name) const;
-  /// The same, of a flag with all that stands behind it; empty where it is missing.
+  /// All values of a flag as one text; empty if it is missing.
   [[nodiscard]] std::string_view list(std::string_view name) const;
 
  private:

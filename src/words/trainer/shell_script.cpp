@@ -159,7 +159,7 @@ class Reader {
       } else {
         const std::size_t before = at_;
         const Words one = read_word();
-        if (at_ == before) ++at_;  // what no array has
+        if (at_ == before) ++at_;  // skip characters that no array has
         words.emplace_back();
         append(words, one);
       }
@@ -231,7 +231,7 @@ class Reader {
     }
     return unknown(name);
   }
-  /// What a default with := leaves in its variable.
+  /// Sets the variable of a default with :=.
   void keep(const std::string& name, Words words) {
     for (ScriptWord& word : words)
       word.unsure = word.unsure || branches_ > 0 || loops_ > 0 || after_condition_;
@@ -300,7 +300,7 @@ class Reader {
     if (branches_ > 0 || loops_ > 0 || after_condition_) {
       const auto same = std::mismatch(before.begin(), before.end(), words.begin(), words.end());
       const auto kept = static_cast<std::size_t>(same.first - before.begin());
-      // What the branch has taken away may be there all the same.
+      // Words that a branch has removed may still be there.
       words.insert(words.end(), same.first, before.end());
       for (std::size_t i = kept; i < words.size(); ++i)
         words[i].unsure = true;

@@ -12,16 +12,16 @@
 
 namespace shardsweep {
 
-/// Without blanks. A variable that is not set, or not once, stands in it as $NAME.
+/// Word without blanks. A variable that is not set, or set more than once, stays as $NAME.
 struct ScriptWord {
   std::string text;
-  bool unsure = false;  ///< it is there in some branch
+  bool unsure = false;  ///< the word is there in some branch only
   friend bool operator==(const ScriptWord&, const ScriptWord&) = default;
 };
 using ScriptCommand = std::vector<ScriptWord>;
 
-/// Those that have a word with '--' or '=' in it, in their order; a quote keeps words together
-/// for the shell and not here. A quote without its other is a fault.
+/// Commands that have a word with '--' or '=' in it, in their order. A quote keeps words together
+/// for the shell and not here; a quote without its other is a fault.
 [[nodiscard]] Result<std::vector<ScriptCommand>> commands_of_script(std::string_view text);
 
 }  // namespace shardsweep

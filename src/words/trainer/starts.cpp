@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::string_view layout_mark = "@LAYOUT@";
 
-/// As they stand in the list of `argv`.
+/// Formats words as lines of the list `argv`.
 std::string lines_of(const std::vector<std::string>& words) {
   constexpr std::size_t width = 105;
   constexpr std::string_view indent = "     ";

@@ -12,16 +12,16 @@
 
 namespace shardsweep {
 
-/// What a trainer that holds models itself calls one of ours.
+/// Name of one of our models in a trainer that holds models itself.
 struct StartRecipe {
   std::string model, name;
 };
 
 /// The section `start` of a trainer's file.
 struct TrainerStart {
-  std::string name;         ///< as in `log`
+  std::string name;         ///< name as in `log`
   std::string written_for;  ///< versions
-  std::string data;         ///< where its samples come from
+  std::string data;         ///< source of its samples
   std::string constants;    ///< lines of their own beside dtype, length and batch
   std::string zero;         ///< values of the axis
   std::string recompute;    ///< values of the axis; empty: it is none of its axes
@@ -36,11 +36,11 @@ struct TrainerStart {
   bool has_pp = true;
 
   [[nodiscard]] bool has_recipes() const { return !recipes.empty(); }
-  /// Whether each value of a degree reaches the trainer, and trains.
+  /// True if each value of a degree reaches the trainer, and trains.
   [[nodiscard]] bool tells(std::string_view degree) const;
 };
 
-/// Those that `new --trainer` knows.
+/// Starts that `new --trainer` knows.
 [[nodiscard]] std::span<const TrainerStart> trainer_starts();
 /// A fault names those that there are.
 [[nodiscard]] Result<const TrainerStart*> find_trainer_start(std::string_view name);

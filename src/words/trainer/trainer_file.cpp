@@ -237,7 +237,7 @@ class FileReader {
     const auto keys = habits_of(section_);
     if (!is_one_of(key, keys)) note_unknown("key", key, in_quotes(section_), keys);
   }
-  /// Those of a section; `one` gives what is wrong with the value of one.
+  /// Calls `one` for the values of a section; it returns what is wrong with one, if anything.
   template <class One>
   void each_habit(std::span<const TableValue> values, std::string_view section, const One& one) {
     for (at_ = 0; at_ < values.size(); ++at_) {
@@ -246,7 +246,8 @@ class FileReader {
       if (std::optional<std::string> mistake = one(value)) note(*std::move(mistake));
     }
   }
-  /// In any order of the keys: first the family that it is like, then what differs, then its best.
+  /// Reads keys in any order: first the family that it is like, then its differences, then its
+  /// best.
   void read_family(std::span<const TableValue> values) {
     auto& family = file_.family;
     each_habit(values, "planner", [&](const TableValue& value) -> std::optional<std::string> {
@@ -274,7 +275,7 @@ class FileReader {
       return set_habit(any, value.key, value.text);
     });
   }
-  /// What is like a family is another one: it has a name of its own, and nobody has measured it.
+  /// Copy of a family under a name of its own, which counts as unmeasured.
   static Family like_another(Family family) {
     const Family unnamed;
     family.name = family.trainer = family.title = unnamed.name;
@@ -389,14 +390,14 @@ class FileReader {
   }
 
   TrainerFile file_;
-  std::vector<std::string> names_;  // that texts and conditions may use
+  std::vector<std::string> names_;  // names that texts and conditions may use
   std::vector<TrainerMistake>& mistakes_;
   std::string_view section_;
   std::size_t at_ = 0;
-  std::size_t start_at_ = 0;  // of the text of `start`
+  std::size_t start_at_ = 0;  // place of the text of `start`
 };
 
-/// Where the file leaves them open: names of its family, which are the trainer's.
+/// Fills open names of its family with the trainer's.
 void name_family(TrainerFile& file) {
   if (!file.family) return;
   Family& family = *file.family;

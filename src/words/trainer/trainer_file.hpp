@@ -23,7 +23,7 @@ namespace shardsweep {
 struct TrainerRule {
   std::string when;  ///< expression that is true where it does not start
   std::string why;
-  std::string source;  ///< where it says so: file, line, commit
+  std::string source;  ///< place that says so: file, line, commit
   std::size_t at = 0;  ///< index of the value that begins it, or that names the trainer it is of
 };
 
@@ -34,8 +34,8 @@ struct RefusedWord {
 
 /// A form of its command line, which the tree tells that the trainer is in.
 struct TrainerTree {
-  std::string file;    ///< that trees of this form have
-  std::string word;    ///< that commands of this form have
+  std::string file;    ///< file that trees of this form have
+  std::string word;    ///< word that commands of this form have
   std::string advice;  ///< how such a command is written
 };
 
@@ -43,31 +43,31 @@ struct TrainerTree {
 struct TestedCommit {
   std::string commit, date;
   std::string ran;     ///< layouts that trained
-  std::string broken;  ///< those that it can't start; empty: none is known
+  std::string broken;  ///< layouts that it can't start; empty: none is known
 };
 
 struct TrainerFile {
   Trainer about;
   std::string log_of;  ///< a trainer that is built in, whose lines it prints too; empty: none
-  bool copies_kv_heads = false;       ///< where tp has more ranks than there are such heads
-  std::vector<std::string> patterns;  ///< of its log, as in capture.hpp
+  bool copies_kv_heads = false;       ///< true if tp may have more ranks than there are such heads
+  std::vector<std::string> patterns;  ///< patterns of its log, as in capture.hpp
   std::vector<TrainerRule> rules;
   std::vector<RefusedWord> refuses;
   std::vector<TrainerTree> trees;    ///< the first that fits counts
   std::vector<TestedCommit> tested;  ///< the newest first
   LayoutWords layout;
   TrainerStart start;
-  std::optional<Family> family;    ///< its habits, for predictions
+  std::optional<Family> family;    ///< habits, for predictions
   std::vector<NamedText> profile;  ///< habits of memory that shardbench takes on in its place
 };
 
 /// `maps`: a map, or a list of maps.
 enum class SectionKind : std::uint8_t { text, list, map, maps };
-/// What a trainer's file may hold, for whoever describes it.
+/// Section that a trainer's file may have, for the schema and the reference.
 struct TrainerSection {
   std::string_view name;
   SectionKind kind;
-  std::vector<std::string_view> keys;  ///< of its maps; empty: texts, or names of the user's
+  std::vector<std::string_view> keys;  ///< keys of its maps; empty: texts, or names of the user's
 };
 [[nodiscard]] std::vector<TrainerSection> trainer_sections();
 
@@ -81,8 +81,7 @@ struct TrainerMistake {
 /// The file of these values without those that have a mistake. Patterns are not compiled here.
 [[nodiscard]] TrainerFile read_trainer_file(
     std::span<const TableValue> values, std::vector<TrainerMistake>& mistakes);
-/// The same of a file that is built in. Throws std::invalid_argument with the line: a test reads
-/// each.
+/// Reads a built-in file. Throws std::invalid_argument with the line: a test reads each.
 [[nodiscard]] TrainerFile read_trainer_file(std::string_view yaml);
 
 /// The file of a trainer that is built in or was added; one without a file has an empty one.

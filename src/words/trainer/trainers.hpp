@@ -19,21 +19,21 @@ struct LogKey {
 };
 [[nodiscard]] std::span<const LogKey> log_keys();
 
-/// Where a trainer's version is found without starting it.
+/// Files that tell a trainer's version without a start.
 struct VersionProbe {
   std::string module{};        ///< Python's name of its package; empty: its own folder
-  std::string files{};         ///< from there, with ':' between; each may hold the version
-  std::string distribution{};  ///< as pip calls it
-  /// What stands before the version in its log; empty: the log does not say it.
+  std::string files{};         ///< paths from there, with ':' between; each may hold the version
+  std::string distribution{};  ///< name in pip
+  /// Text before the version in its log; empty: the log does not tell it.
   std::string line{};
 };
 
 /// How a single process runs one rank of a large world without the others.
 struct FakeWorld {
   std::string flag{};      ///< added to the command line
-  std::string variable{};  ///< of the environment, with its value behind '='
+  std::string variable{};  ///< variable of the environment, with its value behind '='
   std::string world{};     ///< a variable for the size of that world, beside WORLD_SIZE
-  std::string why_not{};   ///< if there is no such mode
+  std::string why_not{};   ///< why there is no such mode
 };
 
 /// How it writes PyTorch's memory snapshot when memory runs out.
@@ -44,28 +44,28 @@ struct MemorySnapshot {
   /// If one of the command's words begins with `older_word`, these are added in their place.
   std::string older_word{};
   std::string older_words{};
-  std::string why_not{};  ///< what it does in place of that, behind its title
+  std::string why_not{};  ///< the trainer's own behaviour instead, behind its title
 };
 
-/// What is known of a trainer beside its patterns, words and rules: sections of its file.
+/// Facts about a trainer beside its patterns, words and rules: sections of its file.
 struct Trainer {
-  std::string name;   ///< as in `log`
-  std::string title;  ///< as its authors write it
+  std::string name;   ///< name as in `log`
+  std::string title;  ///< title as its authors write it
   /// Versions whose format strings the patterns follow, both included; dates where its authors
   /// give no numbers. Empty: any.
   std::string from{};
   std::string to{};
   VersionProbe probe{};
-  std::string prints{};      ///< which rank prints its train steps
-  std::string resolution{};  ///< of the time of a train step, as it is printed
-  std::string advice{};      ///< what must be set so that each train step is printed
+  std::string prints{};      ///< rank that prints its train steps
+  std::string resolution{};  ///< printed resolution of a train step's time
+  std::string advice{};      ///< setting without which not every train step is printed
   FakeWorld fake{};
   MemorySnapshot snapshot{};
   std::int64_t unprinted = 0;  ///< first train steps that it may leave out whatever is set
 };
-/// Those that are built in and whose log is read, in the order of the alphabet.
+/// Built-in trainers whose log is read, in alphabetical order.
 [[nodiscard]] std::span<const Trainer> trainers();
-/// As in capture.hpp: the section `log` of its file.
+/// Patterns as in capture.hpp: the section `log` of its file.
 [[nodiscard]] std::vector<std::string_view> log_patterns(std::string_view trainer);
 /// Null where there is none of that name.
 [[nodiscard]] const Trainer* find_trainer(std::string_view name);

@@ -15,7 +15,7 @@
 
 namespace shardsweep {
 
-/// What a probe's line begins with.
+/// Beginning of a probe's line.
 inline constexpr std::string_view probe_mark = "shardsweep-probe: ";
 
 /// A program that prints the version of a trainer in one line; empty: it has none to print.
