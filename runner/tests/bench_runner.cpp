@@ -29,7 +29,7 @@ std::optional<double> number_after(const std::string& text, const std::string& m
   return std::strtod(text.c_str() + at + mark.size(), nullptr);
 }
 
-/// What `world` ranks of shardbench-cpu with `flags` write; nothing when one of them fails.
+/// Output of `world` ranks of shardbench-cpu with `flags`; empty if one of them fails.
 std::string output_of(int world, std::vector<std::string> flags) {
   const ScratchFolder folder;
   flags.insert(flags.end(), {"--rendezvous", folder.path(), "--run-id", "bench"});
@@ -78,7 +78,7 @@ bool report(const char* bench, const std::optional<double>& value, const char* u
   }
   std::puts(
       JsonObject{}.text("bench", bench).number("value", *value).text("unit", unit).str().c_str());
-  // Whoever watches sees each figure as it comes.
+  // Flush, so that each figure is seen as it comes.
   (void)std::fflush(stdout);
   return true;
 }

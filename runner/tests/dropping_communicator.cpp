@@ -44,7 +44,7 @@ class DroppingCommunicator final : public Communicator {
   }
   Token send(const void* data, i64 count, Dtype dtype, i64 to) override {
     if (!dropped(Operation::send, count)) return inner_->send(data, count, dtype, to);
-    // What was to be sent leaves with the next one.
+    // A dropped message leaves with the next one.
     const auto* bytes = static_cast<const std::byte*>(data);
     std::vector<std::byte>& late = late_.emplace_back(std::move(kept_));
     late.resize(static_cast<std::size_t>(count * dtype_size(dtype)));
@@ -54,7 +54,7 @@ class DroppingCommunicator final : public Communicator {
   Token receive(void* data, i64 count, Dtype dtype, i64 from) override {
     const Token token = inner_->receive(data, count, dtype, from);
     if (!dropped(Operation::receive, count)) return token;
-    // It has to arrive, or the next message would take its place.
+    // Receive the message all the same, or the next one would take its place.
     emptied_[token] = {data, static_cast<std::size_t>(count * dtype_size(dtype))};
     return token;
   }
@@ -78,7 +78,7 @@ class DroppingCommunicator final : public Communicator {
   i64 ordinal_ = 0;
   std::map<Token, std::pair<void*, std::size_t>> emptied_;  // received for nothing
   std::vector<std::byte> kept_;
-  std::list<std::vector<std::byte>> late_;  // until the run ends: sends read them
+  std::list<std::vector<std::byte>> late_;  // kept until the run ends: sends read them
 };
 
 }  // namespace

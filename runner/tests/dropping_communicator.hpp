@@ -16,11 +16,11 @@ struct IssuedOperation {
   Operation operation;
   Reduction reduction;
   i64 count;
-  i64 ordinal;  // among the operations of this group, from 0
+  i64 ordinal;  // number among the operations of this group, from 0
 };
 using DropRule = std::function<bool(const IssuedOperation&)>;
 
-/// What `inner` does, but for the operations that `drops`; every member must drop the same. A
+/// Forwards to `inner` all operations except those that `drops`; every member must drop the same. A
 /// dropped send leaves with the next one, in the place of its message.
 std::unique_ptr<Communicator> make_dropping(
     std::unique_ptr<Communicator> inner, std::string group, DropRule drops);

@@ -13,12 +13,12 @@
 
 namespace shardbench {
 
-/// For all cases.
+/// Applies one tolerance to all cases.
 inline auto always(const Tolerance& tolerance) {
   return [tolerance](const EqualityCase&) { return tolerance; };
 }
-/// Of toys of four layers. Each layer rounds what it is given and what it gives: gradients of
-/// deeper toys are further off.
+/// Scales the tolerance from toys of four layers. Each layer rounds its input and output, so
+/// gradients of deeper toys are further off.
 inline Tolerance rounded_in_layers(Tolerance tolerance, const EqualityCase& c) {
   constexpr double usual_layers = 4;
   tolerance.gradient *= static_cast<double>(c.model.layers) / usual_layers;
@@ -27,13 +27,13 @@ inline Tolerance rounded_in_layers(Tolerance tolerance, const EqualityCase& c) {
 
 struct EqualitySuite {
   std::function<Tolerance(const EqualityCase&)> tolerance;
-  i64 width;  // of the toy models, see all_cases()
+  i64 width;  // width of the toy models, see all_cases()
   std::function<std::unique_ptr<Platform>(i64 rank)> open;
   /// The case to train in place of one of all_cases(); nothing: none.
   std::function<std::optional<EqualityCase>(EqualityCase)> adapt = [](EqualityCase c) {
     return std::optional(std::move(c));
   };
-  /// What one process trains, in fp64, that a case is held against.
+  /// Run in fp64 by one process that a case is compared with.
   std::function<EqualityCase(const EqualityCase&)> single = single_of;
 };
 

@@ -157,8 +157,8 @@ std::vector<Layout> expert_layouts() {
   return each_state(layouts);
 }
 
-/// What does not multiply the matrix takes turns. Drops are those of a rank's own tokens: one
-/// process has them too as long as no sequence is shared.
+/// Adds experts. Settings outside the matrix take turns. Drops are those of a rank's own tokens:
+/// one process has them too as long as no sequence is shared.
 EqualityCase with_experts(Layout l, i64 width, std::size_t turn) {
   ModelShape model = toy_model(l, width);
   // Heads that are wider together than the model.
@@ -175,8 +175,7 @@ EqualityCase with_experts(Layout l, i64 width, std::size_t turn) {
   return {model, l};
 }
 
-/// Of seven layouts one or two each have another order; with cp, also one in which it stands
-/// apart from dp.
+/// Order of one or two in seven layouts; with cp, also one in which cp stands apart from dp.
 RankOrder order_of_turn(const Layout& layout, std::size_t turn) {
   switch (turn % 7) {
     case 0:
@@ -278,7 +277,7 @@ std::vector<EqualityCase> all_cases(i64 width) {
   std::vector<EqualityCase> cases;
   for (std::size_t i = 0; i < layouts.size(); ++i) {
     Layout& l = layouts[i];
-    // What does not multiply the matrix takes turns through it.
+    // Settings outside the matrix take turns through it.
     l.overlap = i % 2 == 0;
     // Buckets of a few values to several buckets per stage to one for all.
     constexpr std::array<i64, 4> buckets{i64{25} << 20, 4096, 1000, 16000};

@@ -24,7 +24,7 @@ std::vector<EqualityCase> all_cases(i64 width = 1);
 /// The case with FP8 products, of sequences as long as these need; nothing where its matrices
 /// are too small for them.
 std::optional<EqualityCase> in_fp8(EqualityCase c, Scaling scaling);
-/// Of width for each head as FP8 needs it.
+/// Width per head that FP8 needs.
 constexpr i64 fp8_width = 8;
 /// A subset of `cases` in which each pair of values of two properties that occurs at all occurs
 /// at least once.

@@ -23,8 +23,8 @@ std::optional<EqualityCase> with_whole_tensors(EqualityCase c) {
   return whole ? in_turns(std::move(c)) : std::nullopt;
 }
 
-/// What sequence parallelism gathers in 8 bits is what each rank would have made of all rows:
-/// layouts with it and without it are equal to the last digits.
+/// Checks rows that sequence parallelism gathers in 8 bits: layouts with it and without it agree to
+/// the last digits.
 int check_gathered() {
   constexpr std::size_t most = 12;
   std::vector<EqualityCase> cases;

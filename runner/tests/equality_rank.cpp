@@ -163,7 +163,7 @@ bool equals_meta(const Rank& rank, const EqualityCase& c, i64 self) {
 }
 
 bool equals_formulas(const Rank& rank, const EqualityCase& c, i64 self) {
-  // They are of the CPU's values, and of dense layers.
+  // The formulas hold for the CPU's values and dense layers.
   if (c.model.experts > 0) return true;
   if (rank.device.precision().value == Dtype::bf16 || c.layout.fp8 != Scaling::none) return true;
   const ExpectedCost expected = expected_cost(c.model, c.layout, self, Dtype::fp64);

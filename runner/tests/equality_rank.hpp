@@ -15,7 +15,7 @@
 
 namespace shardbench {
 
-/// What a run of its own arithmetic may differ from the reference.
+/// Allowed difference between a run in its own arithmetic and the reference.
 struct Tolerance {
   double loss;  // the gradient's norm likewise
   double gradient;
@@ -25,25 +25,23 @@ constexpr Tolerance fp64_tolerance{1e-11, 1e-11, 1e-9};
 
 struct Reference {
   double loss = 0;
-  double last_loss = 0;  // of the third train step
+  double last_loss = 0;  // loss of the third train step
   double gradient_norm = 0;
-  std::map<u64, std::vector<double>> gradients;  // by tensor, whole
-  std::map<u64, std::vector<double>> weights;    // after three train steps
+  std::map<u64, std::vector<double>> gradients;  // gradients by tensor, whole
+  std::map<u64, std::vector<double>> weights;    // weights after three train steps
 };
 
-/// What one process is to train that a case is held against: in fp64 the global batch at once;
-/// with FP8 products or dropped rows their micro-batches one after the other, each of which has
-/// its own scales and its own drops.
+/// Run of one process that a case is compared with: in fp64 the global batch at once.
 EqualityCase single_of(const EqualityCase& c);
 /// heads, values of a head, width of the SwiGLU, layers, tokens of a sequence, micro-batch,
 /// their number, tied, scaling; experts
 using ExpertKey = std::tuple<i64, i64, i64, i64, i64, MoeRouting, double, double>;
 using ReferenceKey = std::tuple<i64, i64, i64, i64, i64, i64, i64, bool, Scaling, ExpertKey>;
 ReferenceKey key_of(const EqualityCase& single);
-/// By one process in fp64 on the CPU.
+/// Computes the reference by one process in fp64 on the CPU.
 Reference compute_reference(const EqualityCase& single);
 
-/// What one rank found out about one case: relative errors.
+/// Relative errors of one case, found by one rank.
 struct Verdict {
   double loss_error;  // the larger of the first and the third train step's
   double gradient_error;
@@ -70,7 +68,7 @@ struct Omission {
 /// Trains three steps; `first_id`: communicator ids from here on are free.
 Verdict judge(Platform& platform, Mesh& mesh, const EqualityCase& c, u64 first_id,
     const Reference& reference, const Omission& omission = {});
-/// Of two layouts with the same ranks: the largest relative distance of a loss or of a
+/// Distance of two layouts with the same ranks: the largest relative one of a loss or of a
 /// gradient's norm in three train steps.
 double distance_of(
     Platform& platform, Mesh& mesh, const EqualityCase& a, const EqualityCase& b, u64 first_id);

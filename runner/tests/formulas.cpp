@@ -23,10 +23,10 @@ struct Units {
   bool tied = false;
 
   i64 total() const { return embedding + layers * layer + head + copy; }
-  /// What head_pass multiplies by beside the final norm's unit.
+  /// Parameters that head_pass multiplies by beside the final norm's unit.
   i64 table() const { return !tied || head == 0 ? 0 : copy + embedding; }
   i64 largest() const { return std::max({embedding, layer, head + table()}); }
-  /// Those of a chunk as they are gathered in forward: the head's are one.
+  /// Units of a chunk as forward gathers them: the head's are one.
   std::vector<i64> of_chunk(const std::vector<i64>& chunks, std::size_t chunk) const {
     std::vector<i64> out;
     if (embedding > 0 && chunk == 0) out.push_back(embedding);
@@ -225,7 +225,7 @@ i64 layer_workspace(const Stage& s) {
   // sum over tp, and the gathered norm for the weights' gradient.
   const i64 summed = s.sp ? s.rows * m.hidden : 0;
   const i64 sums = s.sp ? gathered + summed : 0;
-  // What is kept for the weights' gradients is no workspace, and norms are not gathered.
+  // Values kept for the weights' gradients are no workspace, and norms are not gathered.
   if (halves_backward(s.layout.schedule))
     return std::max({s.tokens * m.ffn / t + gathered,
         whole / t + std::max(core_workspace(s, 0), gathered), whole + summed});
@@ -245,14 +245,14 @@ i64 workspace_bytes(const Stage& s) {
   return std::max(layer, head * s.e + s.tokens * 4);
 }
 
-/// What an all-reduce holds: the others' parts of what this member sums.
+/// Bytes that an all-reduce holds: the others' parts of this member's sum.
 i64 all_reduce_staging(i64 n, i64 index, i64 count, i64 e) {
   if (n == 1) return 0;
   if (count * e < 8192) return index == 0 ? (n - 1) * count * e : 0;
   return (n - 1) * (count * (index + 1) / n - count * index / n) * e;
 }
 
-/// In a norm of its own nothing is summed.
+/// A norm of its own has no sums.
 enum class Kind { embedding, layer, head, norm };
 
 /// The largest staging of the tp sums within a unit; nothing else is summed meanwhile by tp.
@@ -333,7 +333,7 @@ class ReductionWalk {
         for (const KindOfUnit& unit : backward_order(s_, action.piece))
           unit_ends({halved ? Kind::norm : unit.kind, unit.elements}, action.piece);
     }
-    // Without overlap ZeRO 0 and 1 reduce after backward, still two at a time.
+    // ZeRO 0 and 1 without overlap reduce after backward, still two at a time.
     if (always() || s_.layout.overlap) return;
     for (const KindOfUnit& unit : backward_order(s_))
       reduce_once(unit);
@@ -350,7 +350,7 @@ class ReductionWalk {
       unit_ends(unit, piece);
   }
 
-  /// While a unit's gradients are computed one reduction of ZeRO 2 and 3 is under way.
+  /// Counts one reduction of ZeRO 2 and 3 that is under way while a unit's gradients are computed.
   void unit_ends(const KindOfUnit& unit, const Piece& piece) {
     const i64 sums = s_.layout.overlap ? tp_staging(s_, unit.kind) : 0;
     if (always()) {
@@ -444,8 +444,8 @@ void put_state(const Stage& s, ExpectedCost& cost) {
   const Units u = units(s);
   const i64 whole = u.total();
   const i64 own = whole / s.shards();
-  // Under stage 3 a unit is used while its neighbour is being gathered; under stages 2 and 3
-  // one unit's gradients travel while the next ones are computed.
+  // Stage 3 uses a unit while its neighbour is being gathered. Stages 2 and 3 send one unit's
+  // gradients while the next ones are computed.
   i64 open_weights = 0;
   for (std::size_t chunk = 0; chunk < s.chunks.size(); ++chunk)
     open_weights = std::max(open_weights, largest_neighbours(u.of_chunk(s.chunks, chunk)));

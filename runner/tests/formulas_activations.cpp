@@ -20,9 +20,9 @@ LayerValues layer_values(const Stage& s) {
 
 namespace {
 
-/// What a piece keeps until its backward, and what it needs beside that for a moment.
+/// Values that a piece keeps until its backward, and those that it needs for a moment besides.
 struct PieceValues {
-  i64 kept;  // of one layer
+  i64 kept;  // kept values of one layer
   i64 forward;
   i64 backward;
 };
@@ -81,7 +81,7 @@ class ActivationWalk {
         held_ -= stream_;
     }
   }
-  /// What was sent ahead is held until it has ended.
+  /// Releases messages that were sent ahead, once they have ended.
   void end_travel(const Action& action) {
     const auto ended = [&](const Message& m) { return ends_before(m, action); };
     held_ -= stream_ * std::count_if(leaving_.begin(), leaving_.end(), ended);
@@ -90,7 +90,7 @@ class ActivationWalk {
   i64 kept(const Piece& piece) const {
     return s_.layers(piece) * values_.kept * s_.e + (s_.begins(piece) ? s_.tokens * 4 : 0);
   }
-  /// What arrived is the first layer's input.
+  /// Runs a forward, whose first layer takes what arrived as input.
   void forward(const Piece& piece) {
     hold(kept(piece) - (s_.begins(piece) ? 0 : stream_));
     note(values_.forward * s_.e);
@@ -103,8 +103,8 @@ class ActivationWalk {
     held_ -= kept(piece) + (s_.begins(piece) ? stream_ : 0);
   }
 
-  /// What a layer keeps for its weights' gradients: but for the log-sum-exp as much as for
-  /// backward, gradients of the streams in the place of the streams; and its norms' gradients.
+  /// Bytes that a layer keeps for its weights' gradients: as much as for backward except the
+  /// log-sum-exp. Gradients of the streams take their place, and its norms' gradients come on top.
   i64 work() const {
     const LayerValues v = layer_values(s_);
     return (v.all - lse() + 2 * s_.model.hidden) * s_.e;

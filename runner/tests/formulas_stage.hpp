@@ -39,7 +39,7 @@ struct LayerValues {
   i64 all;
   i64 norm;
   i64 activated;
-  i64 core;  // what attention leaves beside q, k, v
+  i64 core;  // values that attention keeps beside q, k, v
 };
 
 LayerValues layer_values(const Stage& s);

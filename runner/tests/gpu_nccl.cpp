@@ -71,7 +71,7 @@ class Check {
   }
 
  private:
-  /// What a message to itself costs the host, as a pipeline or a ring gives them.
+  /// Times the host's cost of a message to itself, as a pipeline or a ring sends them.
   void time_calls(CudaDevice& device, NcclCalls calls) {
     constexpr int repeats = 2000;
     constexpr std::size_t values = 1024;

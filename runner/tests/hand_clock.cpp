@@ -66,7 +66,7 @@ void HandClock::adopt(std::size_t slot) const {
   (void)::setenv("LD_PRELOAD", preload_.c_str(), 1);
   (void)::setenv(SharedClock::file_variable, file_.c_str(), 1);
   (void)::setenv(SharedClock::slot_variable, std::to_string(slot).c_str(), 1);
-  // Its runtime wants to be the first library, without a reason here.
+  // The sanitizer's runtime wants to be the first library, without a reason here.
   const char* options = std::getenv("ASAN_OPTIONS");
   const std::string own = options == nullptr ? "" : std::string(options) + ":";
   (void)::setenv("ASAN_OPTIONS", (own + "verify_asan_link_order=0").c_str(), 1);
@@ -81,8 +81,8 @@ void HandClock::forget(pid_t pid) {
   std::erase_if(processes_, [pid](const Process& one) { return one.pid == pid; });
 }
 
-/// All of them wait at one moment, and each then looks twice and finds nothing: what was sent
-/// before that moment has arrived, and nobody has sent anything since.
+/// Lets time pass if all processes wait at one moment, and each then looks twice and finds nothing.
+/// Messages from before that moment have arrived then, and none was sent since.
 void HandClock::pass_if_all_wait() {
   constexpr std::uint64_t lower_half = 0xffffffff;
   bool same = all_waited_;

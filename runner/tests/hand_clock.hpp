@@ -19,14 +19,14 @@ namespace shardbench {
 struct SharedClock {
   static constexpr const char* file_variable = "SHARDBENCH_CLOCK";
   static constexpr const char* slot_variable = "SHARDBENCH_CLOCK_SLOT";
-  std::int64_t monotonic_ns;  // where both clocks stand still
+  std::int64_t monotonic_ns;  // time at which both clocks stand still
   std::int64_t real_ns;
   std::atomic<std::int64_t> ahead_ns;
-  // Whether a wait for time alone lasts until the test has moved the clock, or as long as it
-  // says.
+  // True: a wait for time alone lasts until the test has moved the clock. False: it lasts as long
+  // as it says.
   std::atomic<bool> moves;
-  // Of each process: how often its main thread has come back from a wait, and, in the lower
-  // half, how many looks of the present one have found nothing. 0 there: it does something.
+  // Counts per process: upper half, returns of its main thread from a wait; lower half, looks of
+  // the present wait that found nothing. 0 there: the process works.
   std::array<std::atomic<std::uint64_t>, 64> waits;
 };
 
@@ -40,13 +40,13 @@ class HandClock {
 
   /// For the next process, before it is forked.
   std::size_t next_slot();
-  /// In the child.
+  /// Called in the child.
   void adopt(std::size_t slot) const;
   void watch(std::size_t slot, pid_t pid);
   void forget(pid_t pid);
   /// At once, whatever the processes do.
   void pass(double seconds) { shared_->ahead_ns += static_cast<std::int64_t>(seconds * 1e9); }
-  /// Until stand_still(): time passes when nothing else can happen.
+  /// Lets time pass when nothing else can happen, until stand_still().
   void move() { shared_->moves = true; }
   void stand_still() { shared_->moves = false; }
   /// Moves the clock a little if every process waits, and has got all that was sent to it.
@@ -56,7 +56,7 @@ class HandClock {
   struct Process {
     std::size_t slot;
     pid_t pid;
-    std::uint64_t waits = 0;  // when all of them began to wait
+    std::uint64_t waits = 0;  // value when all processes began to wait
   };
   std::string preload_;
   std::string file_;

@@ -20,7 +20,7 @@ namespace {
 
 constexpr int look_ms = 5;
 
-std::unique_ptr<HandClock> hand_clock;  // none: the system's
+std::unique_ptr<HandClock> hand_clock;  // null: the system's clock
 
 [[noreturn]] void become(const std::vector<std::string>& words, const Surroundings& around) {
   const auto open_for_append = [](const std::string& path) {
@@ -92,7 +92,7 @@ Launch::~Launch() {
 void Launch::signal(int rank, int number) const {
   (void)::kill(pid(rank), number);
   if (number != SIGSTOP) return;
-  // Its parent is told when the last of its threads stands still.
+  // The parent is told when the last thread stands still.
   siginfo_t stopped{};
   (void)::waitid(P_PID, static_cast<id_t>(pid(rank)), &stopped, WSTOPPED | WNOWAIT);
 }

@@ -44,7 +44,7 @@ class Launch {
   Launch& operator=(const Launch&) = delete;
 
   pid_t pid(int rank) const { return pids_[static_cast<std::size_t>(rank)]; }
-  /// After SIGSTOP it stands still.
+  /// Sends a signal; after SIGSTOP the rank stands still.
   void signal(int rank, int number) const;
   /// Exit codes by rank; −signal for a killed one, still_running for one that is there after
   /// `limit_s`. Does not wait for rank `except`.
@@ -60,8 +60,7 @@ class Launch {
 
 /// Longer than any run of these tests takes on any machine, in seconds.
 constexpr double patience_s = 600;
-/// What is launched from now on gets the clock of hand_clock.hpp, which is the library
-/// `preload`: Launch::wait alone lets time pass.
+/// Gives later launches the clock of hand_clock.hpp, which is the library `preload`.
 void use_hand_clock(const std::string& preload);
 /// Moves it at once.
 void let_pass(double seconds);
@@ -75,7 +74,7 @@ std::string read_file(const std::string& path);
 /// Waits until `path` contains `text`; false after `limit_s`.
 bool wait_for_text(const std::string& path, const std::string& text, double limit_s);
 
-/// Whom the flight recorders in `folder` name.
+/// Ranks that the flight recorders in `folder` blame.
 std::vector<i64> guilty_ranks(const ScratchFolder& folder);
 /// Waits until they name `ranks`, once; false after `limit_s`.
 bool wait_for_guilty(const ScratchFolder& folder, const std::vector<i64>& ranks, double limit_s);

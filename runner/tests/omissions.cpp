@@ -195,7 +195,7 @@ std::vector<NamedOmission> expert_omissions() {
   constexpr i64 routers = i64{3} * 4 * 16;
   Layout balanced_loss = shared_sequences(ContextMode::ring);
   balanced_loss.moe_aux_loss = 0.5;
-  // In a layer: to experts and back, then the same for gradients.
+  // Operations of a layer: rows to experts and back, then the same for gradients.
   const auto backward_receive = [](const IssuedOperation& o) {
     return is(o, "ep", Operation::receive) && o.ordinal >= 12;
   };

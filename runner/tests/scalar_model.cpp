@@ -51,7 +51,7 @@ void rotate(Row& heads, std::size_t head_dim, double position) {
     }
 }
 
-/// What the router has thought of one layer's tokens so far.
+/// State of the router after the tokens of one layer so far.
 struct Routed {
   std::vector<double> times_chosen;
   std::vector<double> probability;
@@ -103,8 +103,8 @@ Row swiglu(const Row& gate_matrix, const Row& up_matrix, const Row& down, const 
   return times(down, gate);
 }
 
-/// As DeepSeekMoE has it (arXiv 2401.06066), with weights over the chosen ones' sum (Mixtral,
-/// 2401.04088): every expert computes, and those that are not chosen do not count.
+/// Mixture as in DeepSeekMoE (arXiv 2401.06066), with weights over the chosen ones' sum (Mixtral,
+/// 2401.04088).
 Row mixture(
     const ModelShape& shape, const ScalarWeights& w, i64 index, const Row& x, Routed& routed) {
   const auto experts = static_cast<std::size_t>(shape.experts);

@@ -19,7 +19,7 @@ using Codes = std::vector<int>;
 constexpr std::array<const char*, 6> phases{
     "start", "rendezvous", "init", "warmup", "train", "teardown"};
 
-/// What happens to whom.
+/// Signal to a victim.
 struct Blow {
   int victim;
   int signal;
@@ -28,9 +28,9 @@ struct Blow {
 
 /// How the survivors have to end.
 enum class End {
-  deadline,  // before the connections nobody hears of a death: somebody's deadline passes
+  deadline,  // no connections yet, so no rank hears of the death: some deadline passes
   told,      // a death is seen and told; of a standstill, a deadline tells
-  done,      // nobody needs the victim any more
+  done,      // no rank needs the victim any more
 };
 End end_of(const std::string& phase) {
   if (phase == "start" || phase == "rendezvous") return End::deadline;
@@ -52,7 +52,7 @@ void check_codes(Codes codes, const Blow& blow, End end) {
   if (!blow.stops() && end == End::told) CHECK(count(14) == all);
 }
 
-/// What --read-recorder prints.
+/// Output of --read-recorder.
 std::string verdict_of(const ScratchFolder& folder) {
   const std::string output = folder.file("verdict");
   Launch reader(
@@ -61,7 +61,7 @@ std::string verdict_of(const ScratchFolder& folder) {
   return read_file(output);
 }
 
-/// Of a victim that the others have left in peace, silence alone tells, after a second.
+/// Checks that the recorder names a victim after a second of silence.
 void check_named(const ScratchFolder& folder, int victim) {
   let_pass(2);
   const std::string verdict = verdict_of(folder);
@@ -69,7 +69,7 @@ void check_named(const ScratchFolder& folder, int victim) {
   CHECK(verdict.find("\"guilty\":[" + std::to_string(victim) + ']') != std::string::npos);
 }
 
-/// That a connection ended is seen without any deadline: one too long to wait for shows it.
+/// Sets a deadline longer than the test: the end of a connection is seen without it.
 std::vector<std::string> flags_against(
     const Blow& blow, const ScratchFolder& folder, std::vector<std::string> more) {
   if (!blow.stops()) more.insert(more.end(), {"--deadline", deadline("comm", patience_s)});
@@ -85,7 +85,7 @@ void strike_in(const std::string& phase, const Blow& blow) {
   const std::string errors = folder.file("stderr");
   std::vector<std::string> flags{
       "--dp", "3", "--fault", "hang@" + phase + ":" + std::to_string(blow.victim)};
-  // Whoever waits for a victim that never comes need not wait long.
+  // Shorten the wait for a victim that never comes.
   if (end_of(phase) == End::deadline)
     flags.insert(flags.end(), {"--deadline", deadline("rendezvous", 0.5)});
   Launch run(SHARDBENCH_PROGRAM, 3, flags_against(blow, folder, flags), {.errors = errors});

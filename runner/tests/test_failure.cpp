@@ -69,7 +69,7 @@ TEST_CASE("a rank out of memory names class and bytes and its peers end as peer_
 TEST_CASE("a loss that is no number ends a rank as nan, and each other one as that or told of it") {
   const ScratchFolder folder;
   Launch run(SHARDBENCH_PROGRAM, 2, flags_in(folder, {"--dp", "2", "--fault", "nan@warmup:1"}));
-  // All of them have the same sum, and one may tell the others before they look at theirs.
+  // All ranks have the same sum, and one may tell the others before they look at theirs.
   const Codes codes = run.wait(patience_s);
   CAPTURE(codes[0]);
   CAPTURE(codes[1]);
@@ -89,7 +89,7 @@ TEST_CASE("a rank that leaves with 0 and no result is a lost peer") {
         flags_in(folder, {"--dp", "2", "--fault", std::string("exit0@") + phase + ":1"}));
     const Codes codes = run.wait(patience_s);
     CHECK(codes[1] == 0);
-    // In teardown nothing is left to wait for.
+    // Teardown has nothing left to wait for.
     CHECK(codes[0] == (std::string(phase) == "teardown" ? 0 : 14));
   }
 }
@@ -153,7 +153,7 @@ TEST_CASE("a missing rank is named after the deadline") {
 
 TEST_CASE("a stale rendezvous file is read again until the right one comes") {
   const ScratchFolder folder;
-  // Nobody listens on port 1; the file looks like one of ours.
+  // Port 1 has no listener; the file looks like one of ours.
   std::ofstream(folder.file("rendezvous.test")) << host_name() << ":1 test\n";
   Launch run(SHARDBENCH_PROGRAM, 2, flags_in(folder, {"--dp", "2"}));
   CHECK(run.wait(patience_s) == Codes{0, 0});

@@ -20,7 +20,7 @@ using namespace shardbench;
 
 namespace {
 
-/// By trying all numbers; of two that are as near, the one with an even significand.
+/// Finds the nearest number by trying all; a tie goes to the even significand.
 std::uint8_t nearest(float value, Element element) {
   int best = 0;
   for (int bits = 0; bits < 128; ++bits) {
@@ -104,7 +104,7 @@ TEST_CASE("a product in FP8 is that of the values that its numbers stand for") {
   float unit_a = 0;
   float unit_b = 0;
   device.quantize({a.data(), m, k, Element::e4m3, a8.data(), nullptr, &limit_a, &unit_a, nullptr});
-  // As [k, n], transposed into rows along k.
+  // Take b as [k, n], transposed into rows along k.
   std::vector<double> b_columns(b.size());
   for (i64 i = 0; i < n; ++i)
     for (i64 j = 0; j < k; ++j)

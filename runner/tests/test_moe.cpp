@@ -58,7 +58,7 @@ struct Dispatched {
   std::vector<std::int32_t> places;
   std::vector<double> counts;
 };
-/// Of three tokens that choose two experts each.
+/// Dispatches three tokens that choose two experts each.
 Dispatched dispatched(const std::vector<std::int32_t>& choices, i64 rows, i64 capacity) {
   CpuDevice<double> device;
   Dispatched d{std::vector<std::int32_t>(static_cast<std::size_t>(rows)),
@@ -101,14 +101,13 @@ TEST_CASE("beyond the capacity tokens are dropped, below it rows have no token")
   CHECK(std::count(d.source.begin(), d.source.end(), -1) == 11);
   Layout layout;
   layout.moe_capacity = 1.25;
-  CHECK(expert_capacity(m, layout, sequence) == 5);  // of 4 in balance
+  CHECK(expert_capacity(m, layout, sequence) == 5);  // balance would be 4
   layout.moe_capacity = 0;
   CHECK(expert_capacity(m, layout, sequence) == 0);
 }
 
 TEST_CASE("rows that come by rank get an order by expert, and the way back") {
-  // Of rank 0 two rows for expert a and one for b, of rank 1 none and two, of rank 2 one and
-  // one.
+  // Rank 0 sends two rows for expert a and one for b, rank 1 none and two, rank 2 one and one.
   const RunOrder order = run_order({2, 1, 0, 2, 1, 1}, 2);
   CHECK(order.by_expert == std::vector<std::int32_t>{0, 1, 5, 2, 3, 4, 6});
   for (std::size_t i = 0; i < order.by_expert.size(); ++i)
@@ -173,9 +172,9 @@ TEST_CASE("ep divides the memory of experts, and its messages are those of the f
   const i64 experts = i64{4} * 8 * 3 * 24 * 32;
   const i64 parameters = whole.peak_by_class[0] - spread.peak_by_class[0];
   CHECK(parameters == experts * 3 / 4 * value);
-  // To experts and back, forward and backward, of all but the rank's own quarter.
+  // Rows travel to experts and back, forward and backward, except the rank's own quarter.
   const i64 rows = sequence * 2 * 3 / 4;
   CHECK(spread.sent_bytes[6] == i64{4} * 4 * rows * 32 * value);
   CHECK(whole.sent_bytes[6] == 0);
-  CHECK(spread.sent_bytes[7] == 0);  // nobody else has these experts
+  CHECK(spread.sent_bytes[7] == 0);  // no other rank has these experts
 }

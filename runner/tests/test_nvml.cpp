@@ -69,7 +69,7 @@ TEST_CASE("reasons for lower clocks") {
 }
 
 TEST_CASE("a GPU is found by its PCI address where its UUID is not known") {
-  // As the UUID of a part of a GPU.
+  // The UUID of a part of a GPU is not found either.
   const auto monitor = GpuMonitor::open("MIG-unknown", "0000:1d:00.0", FAKE_NVML);
   REQUIRE(monitor);
   CHECK(monitor->health().processes->size() == 100);

@@ -68,7 +68,7 @@ double scalar_mean_loss(const Single& single, const ScalarWeights& weights, doub
   return sum / static_cast<double>(single.trainer.global_tokens());
 }
 
-/// Of the mean loss, by the value at this place.
+/// Slope of the mean loss by the value at this place.
 double slope(Single& single, ScalarWeights& weights, double& value) {
   constexpr double h = 1e-5;
   const double original = value;
@@ -127,7 +127,7 @@ void check_by_differences(bool tied) {
       .heads = 4,
       .kv_heads = 2,
       .vocab = 11,
-      .seq_len = 70,  // more than one block of queries
+      .seq_len = 70,  // exceeds one block of queries
       .tied = tied});
   check_all_slopes(single);
 }

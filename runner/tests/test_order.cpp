@@ -194,11 +194,11 @@ TEST_CASE("a weight's gradient is computed while the gradient before it is summe
     i64 hidden = 0;
     for (std::size_t i = 0; i + 2 < rank.log.size(); ++i) {
       if (rank.log[i] != sum) continue;
-      // Under sequence parallelism the gathered rows are waited for before they are used.
+      // Sequence parallelism waits for the gathered rows before they are used.
       const std::size_t next = i + (sequence_parallel ? 2 : 1);
       if (rank.log[next] == "set gradient") ++hidden;
     }
-    // Of each layer's q, k, v and gate, up; without sequence parallelism the head's likewise.
+    // Each layer has q, k, v and gate, up; the head counts too without sequence parallelism.
     CHECK(hidden >= 2 * rank.shape.layers);
   }
 }
@@ -276,13 +276,13 @@ TEST_CASE("gradients are clipped by a number that the host learns after the upda
 
 namespace {
 
-/// Of so many passes of layers, what is done for FP8 beside weights.
+/// FP8 work beside weights in so many passes of layers.
 struct Passes {
-  i64 made;         // by the kernels that make values
-  i64 reads;        // for a magnitude alone
+  i64 made;         // operands made by the kernels that make values
+  i64 reads;        // reads for a magnitude alone
   i64 one_order;    // inputs, forward and backward
   i64 both_orders;  // gradients
-  i64 turned;       // what was gathered in 8 bits, for the other order
+  i64 turned;       // operands gathered in 8 bits and turned for the other order
 };
 /// `gathers`: norms' rows and two gradients. A rank makes its part of them, in one order.
 Passes passes_in_fp8(i64 layers, bool delayed, bool gathers) {
@@ -373,7 +373,7 @@ TEST_CASE("a unit's sum over replicas travels while the units below it go backwa
       layout.overlap = overlap;
       Rank rank(layout, Transport::holds_none);
       rank.train(0);
-      // Of head, three layers and embedding. Two are reduced over the shards at once, and
+      // Units are head, three layers and embedding. Two are reduced over the shards at once, and
       // gradients of ZeRO 2 and 3 are opened with one of them left.
       CHECK(rank.in_backward("replicate starts sum") == (!overlap ? 0 : zero == 1 ? 1 : 2));
       CHECK(rank.in_backward("replicate waits") == 0);
@@ -434,8 +434,8 @@ TEST_CASE("interleaved stages' messages travel under the pieces between") {
   deep.layers = 4;
   Rank rank(layout, Transport::holds_none, deep);
   rank.train(0);
-  // Of each message that is received, whether products lie between its start and its use.
-  std::vector<i64> products_at_start{0};  // by token, which count from 1
+  // Find out for each received message if products lie between its start and its use.
+  std::vector<i64> products_at_start{0};  // products by token; tokens count from 1
   std::vector<bool> received{false};
   i64 products = 0;
   i64 hidden = 0;
@@ -454,7 +454,7 @@ TEST_CASE("interleaved stages' messages travel under the pieces between") {
   }
   // The second chunk's inputs, and both chunks' gradients, of which the last stage needs none.
   CHECK(hidden + exposed == 3 * layout.grad_accum);
-  // At both ends of a train step there is nothing between: a rank is 4 pieces ahead.
+  // Both ends of a train step have no products between: a rank is 4 pieces ahead.
   CHECK(exposed <= 2 * 4);
 }
 
@@ -469,7 +469,7 @@ ModelShape mixture() {
   return shape;
 }
 
-/// Of dp 4, whose ranks share the experts.
+/// Layout of dp 4, whose ranks share the experts.
 Layout spread(MoeRouting routing) {
   Layout layout;
   layout.dp = 4;
@@ -485,7 +485,7 @@ TEST_CASE("who goes where is told once if it is pinned, and by the device if it 
   for (const MoeRouting routing : {MoeRouting::balanced, MoeRouting::skewed, MoeRouting::learned}) {
     CAPTURE(moe_routing_name(routing));
     Layout layout = spread(routing);
-    // Under a capacity the host has nothing to learn from the device.
+    // Capacity leaves the host nothing to learn from the device.
     if (routing == MoeRouting::learned) layout.moe_capacity = 1.25;
     Rank rank(layout, Transport::holds_none, mixture());
     rank.train_twice();
@@ -501,7 +501,7 @@ TEST_CASE("an expert has one product of all rows that have come, those with as m
     CAPTURE(moe_routing_name(routing));
     Layout layout = spread(routing);
     ModelShape model = mixture();
-    // Of a rank's four experts under skewed routing the first has more rows than the others.
+    // Skewed routing gives the first of a rank's four experts more rows than the others.
     model.experts = 16;
     model.experts_per_token = routing == MoeRouting::skewed ? 1 : 2;
     Rank rank(layout, Transport::holds_none, model);
@@ -526,7 +526,7 @@ std::string order_of_exchange(const Log& log) {
     if (entry == "ep starts send") what = 's';
     if (entry.find("ep waits") == 0) what = 'w';
     if (entry == "product" || entry == "set gradient") what = 'p';
-    // Those to all ranks are one.
+    // Messages to all ranks count as one.
     const bool again = !order.empty() && order.back() == what && what != 'p';
     if (what != 0 && !again) order += what;
   }
@@ -570,7 +570,7 @@ TEST_CASE("rows of experts travel under the shared ones as the record says of a 
 
 namespace {
 
-/// What the record says of a run with that profile.
+/// True if the record of a run with that profile tells this behaviour.
 bool is_told(const Profile& profile, const Layout& layout, const std::string& behaviour) {
   const std::string told = profile_json(profile, layout);
   REQUIRE(told.find('"' + behaviour + "\":") != std::string::npos);

@@ -107,8 +107,8 @@ TEST_CASE("a run whose network is probed needs no more memory than one that is n
 }
 
 TEST_CASE("what the report sums up is no communication of the training") {
-  // Of two stages nothing is reduced but the sum of squares, a number of 8 bytes, which one of
-  // them adds to its own.
+  // Two stages reduce only the sum of squares, a number of 8 bytes, which one of them adds to its
+  // own.
   const std::string text = records_of({"--pp", "2"});
   CHECK(number(object(text, "peak_memory_by_class"), "communication") == 16);
 }
@@ -181,7 +181,7 @@ TEST_CASE("all ranks give up together after two timed steps above the bound") {
   CHECK(number(text, "steps") < 50);
   CHECK(number(text, "gave_up_above_ms") == doctest::Approx(1e-6));
   CHECK(text.find("\"loss_reference\":null") != std::string::npos);
-  // What is said of a train step is divided by those that there were.
+  // Figures per train step are divided by the steps that there were.
   const std::string whole = records_of({"--dp", "2", "--steps", "4"});
   CHECK(object(text, "sent_bytes_per_step") == object(whole, "sent_bytes_per_step"));
 }
@@ -225,7 +225,7 @@ TEST_CASE("a run that warms up over the bound in short steps is judged by its ti
   CHECK(number(text, "warmup") == 3);
 }
 
-// What a rank sleeps is then all that takes time, and the others wait for it.
+// Sleep of a rank is then all that takes time, and the others wait for it.
 int main(int argc, char** argv) {
   use_hand_clock(SHARDBENCH_HAND_CLOCK);
   return doctest::Context(argc, argv).run();

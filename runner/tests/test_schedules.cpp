@@ -53,11 +53,11 @@ void for_each_schedule(const std::function<void(ScheduleKind, const Pipeline&)>&
   for_each_of(ScheduleKind::zb_v, 2, [&](const Pipeline& p) { f(ScheduleKind::zb_v, p); });
 }
 
-/// What has happened to a piece so far on its rank.
+/// State of a piece on its rank.
 struct Progress {
   bool input = false;
   bool output = false;
-  bool gradient = false;  // to the output
+  bool gradient = false;  // gradient to the output
   bool input_gradient = false;
   bool done = false;
 };
@@ -86,7 +86,7 @@ class Reader {
   bool last(const Piece& piece) const {
     return pipeline_.stage(rank_, piece.chunk) + 1 == pipeline_.stages();
   }
-  /// Of each chunk, a message at each border of the model that it has, for each micro-batch.
+  /// Messages of each chunk: one at each border of the model that it has, for each micro-batch.
   i64 expected_messages() const {
     i64 borders = 0;
     for (i64 chunk = 0; chunk < pipeline_.chunks; ++chunk)
@@ -155,7 +155,7 @@ class Reader {
   i64 received_ = 0;
 };
 
-/// What the exchanges of a rank hold for one peer, in order: what is sent and what is received.
+/// Exchanges of a rank with one peer, in order: sent and received messages.
 using Exchanges = std::vector<std::pair<std::vector<Flow>, std::vector<Flow>>>;
 
 Exchanges exchanges_with(const std::vector<Action>& actions, i64 peer) {
@@ -179,7 +179,7 @@ i64 published_in_flight(ScheduleKind kind, const Pipeline& p, i64 rank) {
       2 * (p.ranks - rank - 1) + (p.chunks - 1) * p.ranks + 1, p.chunks * p.micro_batches);
 }
 
-/// What a rank waits, in the costs of a chunk (arXiv 2104.04473 and 2401.10241, table 2).
+/// Waiting time of a rank, in the costs of a chunk (arXiv 2104.04473 and 2401.10241, table 2).
 double published_wait(ScheduleKind kind, const Pipeline& p, const PieceCosts& c) {
   const auto others = static_cast<double>(p.ranks - 1);
   if (kind == ScheduleKind::zb_h1)
@@ -264,12 +264,12 @@ TEST_CASE("a rank waits as long as is published") {
   const PieceCosts equal{1, 1, 1};
   for (const PieceCosts& costs : {equal, PieceCosts{2, 3, 2}, PieceCosts{18.5, 18.1, 9.3}})
     for_each_schedule([&](ScheduleKind kind, const Pipeline& pipeline) {
-      if (kind == ScheduleKind::zb_v) return;  // above
+      if (kind == ScheduleKind::zb_v) return;  // tested above
       // The whole grid once: the rest is what makes this case slow under sanitizers.
       if (costs.forward != equal.forward && pipeline.micro_batches > 2 * pipeline.ranks &&
           pipeline.micro_batches != most_micro_batches)
         return;
-      // With fewer micro-batches there are fewer weight gradients than would fill the wait.
+      // Fewer micro-batches have fewer weight gradients than would fill the wait.
       if (kind == ScheduleKind::zb_h1 && pipeline.micro_batches < pipeline.ranks) return;
       for (const Channels channels : {Channels::bounded, Channels::buffered}) {
         const Timeline timeline = timeline_of(kind, pipeline, costs, channels);
@@ -281,7 +281,7 @@ TEST_CASE("a rank waits as long as is published") {
 
 namespace {
 
-/// What a rank says that ends in it, and its exit code behind a newline.
+/// Message of a rank that ends in `work`, and its exit code behind a newline.
 std::string end_of(const std::function<void()>& work) {
   int out[2];
   REQUIRE(::pipe(out) == 0);

@@ -106,7 +106,7 @@ class Exercise {
   Exercise(Communicator& group, Device& device, Memory& memory, const Shape& shape)
       : group_(group), device_(device), memory_(memory), s_(shape) {}
 
-  /// What each operation left, in order.
+  /// Results of each operation, in order.
   std::vector<Bytes> run() {
     const i64 own = group_.rank();
     const i64 all = s_.size * s_.count;
@@ -132,7 +132,7 @@ class Exercise {
         group_.broadcast(told.data(), s_.count, s_.dtype, s_.size - 1)};
     for (std::size_t i = tokens.size(); i-- > 0;)
       group_.wait(tokens[i]);
-    group_.wait(tokens.front());  // of an operation that has ended
+    group_.wait(tokens.front());  // the operation has ended before
     return {read(sum.data(), s_.count), read(most.data(), s_.count), read(part.data(), s_.count),
         read(own_part(scattered_in_place), s_.count), read(gathered.data(), all),
         read(gathered_in_place.data(), all), read(told.data(), s_.count), around_the_ring()};
@@ -203,7 +203,7 @@ std::vector<Bytes> expected_results(const Shape& s, i64 rank) {
       brought_bytes(s.size - 1, s.count, s.dtype), ring};
 }
 
-/// Where a rank leaves the first thing that went wrong; empty: nothing.
+/// First mistake that a rank has found; empty: none.
 using Complaint = char[256];
 
 void complain(Complaint& complaint, const Shape& s, const char* what, std::size_t operation) {

@@ -24,7 +24,7 @@ struct Deadline {
     return {now() + std::chrono::duration_cast<TimePoint::duration>(Seconds(seconds)), seconds};
   }
   bool passed() const { return now() >= at; }
-  /// What is left, in whole milliseconds for poll(2): at least 1, 0 once passed.
+  /// Remaining whole milliseconds for poll(2): at least 1, and 0 once passed.
   int left_ms() const;
 };
 

@@ -30,7 +30,7 @@ class Exchange {
   std::vector<Token> tokens_;
 };
 
-/// The same at once.
+/// Exchanges and waits.
 void all_to_all(const RankContext& context, Communicator& group, const PartsOfMembers& in,
     const PartsOfMembers& out);
 

@@ -23,7 +23,7 @@ std::string_view operation_name(Operation operation);
 /// A started operation; 0 is one that has ended.
 using Token = u64;
 
-/// What a group's operations cost this rank: calls, and payload bytes sent, by operation.
+/// Cost of a group's operations for this rank: calls, and payload bytes sent, by operation.
 struct CommCounters {
   std::array<i64, operation_count> calls{};
   std::array<i64, operation_count> sent_bytes{};
@@ -49,7 +49,7 @@ Span reduced_by(i64 size, i64 index, i64 count, Dtype dtype);
 
 struct Group {
   std::string name;          // "tp", "dp", …: for messages and counters
-  u64 id = 0;                // the same on all members, different for groups that share ranks
+  u64 id = 0;                // equal on all members, different for groups that share ranks
   std::vector<i64> members;  // ranks of the world, in group order
 };
 
@@ -65,9 +65,11 @@ class Communicator {
 
   /// Buffers stay untouched by the caller until wait() has returned.
   virtual Token all_reduce(void* data, i64 count, Dtype dtype, Reduction reduction) = 0;
-  /// in: size·count elements; out: count. out may be this rank's part of in.
+  /// Takes size·count elements from `in`, gives count to `out`, which may be this rank's part of
+  /// `in`.
   virtual Token reduce_scatter(const void* in, void* out, i64 count, Dtype dtype) = 0;
-  /// in: count elements; out: size·count. in may be this rank's part of out.
+  /// Takes count elements from `in`, gives size·count to `out`; `in` may be this rank's part of
+  /// `out`.
   virtual Token all_gather(const void* in, void* out, i64 count, Dtype dtype) = 0;
   virtual Token broadcast(void* data, i64 count, Dtype dtype, i64 root) = 0;
   /// Messages between two members arrive in the order in which they were sent.
@@ -81,13 +83,14 @@ class Communicator {
   /// for.
   virtual bool holds_memory() const { return true; }
 
-  /// What the device is given from now on comes after the operation; where the device works at
-  /// once the operation has ended. Ends the rank (class timeout) at the deadline.
+  /// Makes later work of the device follow the operation; a device that works at once has ended it.
+  /// Ends the rank (class timeout) at the deadline.
   virtual void wait(Token token) = 0;
   /// Lets started operations move on; cheap.
   virtual void progress() = 0;
 
-  /// What is started from now on travels under what is computed, and is not waited for at once.
+  /// Lets operations that start from now on travel under computation; they are not waited for at
+  /// once.
   void begin_travel() { travels_ = true; }
   void end_travel() { travels_ = false; }
   bool travels() const { return travels_; }

@@ -50,7 +50,7 @@ class Mesh {
 
   /// Tells every peer why this rank leaves; gives up after `limit_s`.
   void broadcast_error(const Error& error, i64 origin_rank, double limit_s);
-  /// From now on peers may close: all messages have been exchanged.
+  /// Allows peers to close: all messages have been exchanged.
   void say_goodbye(double limit_s);
 
   /// The rank whose error ended this one; -1 when none was reported.
@@ -66,7 +66,7 @@ class Mesh {
     Header header;
     std::vector<std::byte> owned;  // frames of the mesh itself; data points elsewhere otherwise
     const std::byte* data;
-    i64 done;  // of header and data together
+    i64 done;  // bytes done, of header and data together
     int* pending;
   };
   struct Posted {

@@ -19,13 +19,14 @@ struct RendezvousPlan {
   std::string run_id;  // the nonce
   i64 rank = 0;
   i64 world = 1;
-  u64 fingerprint = 0;  // of the program and everything that defines the run: equal on all ranks
+  u64 fingerprint = 0;  // hash of the program and everything that defines the run: equal on all
+                        // ranks
   double limit_s = 120;
 };
 
 struct MeetingResult {
-  std::vector<int> sockets;        // by rank; -1 for this rank
-  std::vector<std::string> hosts;  // by rank
+  std::vector<int> sockets;        // sockets by rank; -1 for this rank
+  std::vector<std::string> hosts;  // hosts by rank
 };
 
 /// Ends the rank with class timeout when peers are missing at the deadline, naming them, and

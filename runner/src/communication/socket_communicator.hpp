@@ -39,7 +39,7 @@ class SocketCommunicator final : public Communicator {
     bool last_stage = true;
     u64 key = 0;
     u64 recorded = 0;
-    std::byte* data = nullptr;  // all_reduce: the vector; reduce_scatter: out
+    std::byte* data = nullptr;  // vector of all_reduce, or `out` of reduce_scatter
     const std::byte* own = nullptr;
     i64 count = 0;
     Dtype dtype = Dtype::fp32;

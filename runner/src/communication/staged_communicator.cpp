@@ -18,7 +18,7 @@ Block StagedCommunicator::host_block(Operation operation, i64 bytes) {
 }
 
 void StagedCommunicator::fetch(std::byte* host, const void* from, i64 bytes) {
-  // What the device still has to compute is no time of communication.
+  // Finish the device's work first: it is no time of communication.
   device_.synchronize();
   const TimePoint start = now();
   device_.download(host, from, bytes);

@@ -32,7 +32,7 @@ class StagedCommunicator final : public Communicator {
   double waited_s() override { return Communicator::waited_s() + inner_->waited_s(); }
 
  private:
-  /// What an operation leaves in host memory: `bytes` from `at`, for the device's `to`.
+  /// Result of an operation in host memory: `bytes` from `at`, for the device's `to`.
   struct Staged {
     Block host;
     std::byte* at = nullptr;
@@ -42,7 +42,7 @@ class StagedCommunicator final : public Communicator {
 
   Block host_block(Operation operation, i64 bytes);
   void fetch(std::byte* host, const void* from, i64 bytes);
-  // By reference: a block by value might be moved before the other arguments are looked at.
+  // Takes a reference: a block by value might be moved before the other arguments are evaluated.
   Token keep(Token token, Block&& host);
   Token keep(Token token, Block&& host, std::byte* at, void* to, i64 bytes);
 

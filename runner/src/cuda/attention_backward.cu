@@ -16,7 +16,7 @@
 namespace shardbench::kernels {
 namespace {
 
-constexpr int threads = 256;  // of the kernels before and after the main one
+constexpr int threads = 256;  // threads of the kernels before and after the main one
 constexpr int warp_keys = 16;
 
 /// How a block is cut: each warp has 16 keys; with two buffers the next queries are copied
@@ -47,11 +47,11 @@ struct Geometry {
   int query_tiles;
   int row;      // values from one token to the next of q
   int key_row;  // likewise of keys
-  int out_row;  // of out and dout
+  int out_row;  // values from one token to the next of out and dout
   float scale;
 };
 
-/// What each begins with: the first query or key of the first head.
+/// Beginnings of the arrays: the first query or key of the first head.
 struct BackwardOperands {
   Bf16* dkeys;
   const Bf16* dout;
@@ -198,8 +198,8 @@ constexpr int dq_parts = dim >= 32 ? C::warps / query_strips : 1;
 template <int dim, typename C>
 constexpr int dq_columns = dim / 8 / dq_parts<dim, C>;
 
-/// Where the fragment of 16×8 values in strip `strip` and column tile `n` begins in the
-/// workspace's dq of one tile of queries; each lane has four values of it.
+/// Offset of a fragment in the workspace's dq of one tile of queries. It has the 16×8 values of
+/// strip `strip` and column tile `n`; each lane has four of them.
 template <int dim>
 __host__ __device__ constexpr int dq_fragment(int strip, int n) {
   return (strip * (dim / 8) + n) * warp_size * 4;
@@ -261,7 +261,7 @@ __device__ inline void store_rows(
   }
 }
 
-/// Where a key lies among the keys; its value is kv_heads · dim further.
+/// Offset of a key among the keys; its value is kv_heads · dim further.
 template <int dim>
 __device__ inline i64 key_offset(int sequence, int kv_head, int key, const Geometry& g) {
   return (static_cast<i64>(sequence) * g.seq_len + key) * g.key_row + kv_head * dim;
@@ -411,7 +411,7 @@ __global__ void __launch_bounds__(threads) store_dq_kernel(Bf16* to, const float
           sums.at[2 * half] * g.scale, sums.at[2 * half + 1] * g.scale);
 }
 
-/// All that a launch takes; dq's workspace is that of as many queries.
+/// Arguments of a launch; dq's workspace is that of as many queries.
 struct Backward {
   Geometry geometry;
   StatisticsOperands statistics;
@@ -466,7 +466,7 @@ void launch_backward(gpu::Stream stream, const Backward& b, const AttentionShape
   }
 }
 
-/// Of a shape with as many queries as there are.
+/// Geometry of a shape with this number of queries.
 Geometry geometry_of(const AttentionShape& s, i64 queries) {
   AttentionShape of_queries = s;
   of_queries.seq_len = queries;
@@ -482,7 +482,7 @@ Geometry geometry_of(const AttentionShape& s, i64 queries) {
       .scale = score_scale(s)};
 }
 
-/// Where the gradient to q begins in the workspace.
+/// Beginning of the gradient to q in the workspace.
 float* dq_in(float* statistics, const Geometry& g, i64 batch) {
   return statistics + 2 * batch * g.heads * g.query_tiles * query_tile;
 }

@@ -20,7 +20,7 @@ namespace {
 constexpr int warps = 4;
 constexpr int threads = warps * warp_size;
 constexpr int warp_queries = 32;
-constexpr int strips = warp_queries / 16;  // of 16 rows, which one product has
+constexpr int strips = warp_queries / 16;  // strips of 16 rows, the height of one product
 constexpr int query_tile = warps * warp_queries;
 constexpr int key_tile = 64;
 constexpr int key_columns = key_tile / 8;
@@ -46,7 +46,7 @@ struct ForwardOperands {
 template <int dim>
 struct Accumulators {
   float out[strips][dim / 8][4];
-  // Of rows g and g + 8 of each strip. The sums are this lane's part; the maxima are of the
+  // Figures of rows g and g + 8 of each strip. The sums are this lane's part; the maxima are of the
   // scores times log2_scale, over all lanes.
   float maximum[strips][2];
   float sum[strips][2];
@@ -188,7 +188,7 @@ __device__ inline void add_values(Accumulators<dim>& acc, const Probabilities& p
   }
 }
 
-/// What is there becomes `kept` of it and `added` of what is summed up.
+/// Shares of a sum: `kept` of what is there, and `added` of the new values.
 struct Shares {
   float kept;
   float added;
@@ -262,7 +262,7 @@ __global__ void __launch_bounds__(threads, 2) forward_kernel(ForwardOperands a, 
   const int first_query = static_cast<int>(gridDim.y - 1 - blockIdx.y) * query_tile;
   const int end = first_query + query_tile;
   const int seen = causal && end < g.keys ? end : g.keys;
-  const int values_at = g.kv_heads * dim;  // from a key to its value
+  const int values_at = g.kv_heads * dim;  // offset from a key to its value
 
   const HeadOfBlock of = head_of_block(g);
   const Bf16* q = a.q + (of.first_token + first_query) * g.row + of.head * dim;

@@ -20,7 +20,7 @@ inline float score_scale(const AttentionShape& s) {
 /// merged with what is there.
 enum class KeysOf { this_rank, other_ranks };
 
-/// For head dimensions with has_tiled_attention().
+/// Requires head dimensions with has_tiled_attention().
 void tiled_attention(
     gpu::Stream stream, Bf16* out, float* lse, const Bf16* qkv, const AttentionShape& shape);
 void tiled_attention_backward(
@@ -31,7 +31,7 @@ void tiled_attend_more(
 void tiled_attend_more_backward(gpu::Stream stream, const MoreKeysGradient& g,
     const AttentionShape& shape, const SeenKeys& seen);
 
-/// For any head dimension up to plain_head_dim; slow. Backward needs no workspace.
+/// Handles any head dimension up to plain_head_dim; slow. Backward needs no workspace.
 constexpr i64 plain_head_dim = 256;
 void plain_attention(
     gpu::Stream stream, Bf16* out, float* lse, const Bf16* qkv, const AttentionShape& shape);

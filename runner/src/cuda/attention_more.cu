@@ -23,12 +23,12 @@ __device__ inline i64 key_row(const Geometry& g) {
   return static_cast<i64>(2) * g.kv_heads * g.head_dim;
 }
 
-/// Where a key lies in the rows of [k | v]; its value lies kv_heads·head_dim further.
+/// Offset of a key in the rows of [k | v]; its value lies kv_heads·head_dim further.
 __device__ inline i64 key_at(int key, int kv_head, const Geometry& g) {
   return token_of(key, g) * key_row(g) + static_cast<i64>(kv_head) * g.head_dim;
 }
 
-/// What there is counts as one key with the score lse and the value out.
+/// Treats the earlier result as one key with the score lse and the value out.
 __global__ void attend_more_kernel(MoreKeys m, Geometry g, Seen seen) {
   const int row = row_of_warp();
   if (row >= seen.queries) return;

@@ -46,11 +46,11 @@ __device__ inline void load_tile(Bf16* tile, const Bf16* from, int stride, int v
 
 using Fragment = std::uint32_t[4];
 
-// Where a lane's row lies for the load of four 8×8 matrices at the start of a tile: for A from
-// a tile [m, k] and for B from a tile [k, n] the second matrix lies below the first and the
-// third beside it; for B from [n, k] and A from [k, m] it is the other way round. From there on
-// rows count in multiples of 16 and chunks in multiples of 2, so that both offsets are one
-// exclusive or and one addition away.
+// Place of a lane's row for the load of four 8×8 matrices at the start of a tile. For A from a tile
+// [m, k] and B from a tile [k, n], the second matrix lies below the first and the third beside it.
+// For B from [n, k] and A from [k, m] it is the other way round. From there on rows count in
+// multiples of 16 and chunks in multiples of 2, so that both offsets are one exclusive or and one
+// addition away.
 template <int dim>
 __device__ inline int below_first() {
   const int lane = lane_index();
@@ -82,7 +82,7 @@ template <int dim>
 __device__ inline void load_b(Fragment& b, const Bf16* tile, int beside, int n, int k_chunk) {
   load_matrices(b, tile + moved<dim>(beside, n, k_chunk));
 }
-/// The same from a tile [k, n].
+/// Loads B from a tile [k, n].
 template <int dim>
 __device__ inline void load_b_transposed(
     Fragment& b, const Bf16* tile, int below, int k, int n_chunk) {

@@ -17,11 +17,11 @@ constexpr bool has_tiled_attention(i64 head_dim) {
 /// Rows of the query tiles of backward.
 constexpr i64 backward_query_tile = 64;
 
-/// What backward keeps in its workspace, in floats: for each sequence, head and tile of queries
+/// Workspace of backward, in floats, for each sequence, head and tile of queries:
 /// - statistics[2, tile]: log2-sum-exp2 and Σ dout·out of each query,
 /// - dq[tile·head_dim]: the gradient to q, summed over the blocks of keys, as fragments.
 struct AttentionWorkspace {
-  i64 tiles;  // of one head
+  i64 tiles;  // tiles of one head
   i64 statistics;
   i64 dq;
 };
@@ -43,11 +43,11 @@ constexpr bool cudnn_has_head_dim(i64 head_dim) {
   return head_dim == 64 || head_dim == 128;
 }
 
-/// What an engine's part of the workspace begins at a multiple of.
+/// Alignment of an engine's part of the workspace.
 constexpr i64 engine_alignment = 256;
 
-/// Of cuDNN's backward: D of each query and the gradient to q, in fp32, which lie between its
-/// operations.
+/// Bytes of cuDNN's backward between its operations: D of each query and the gradient to q, in
+/// fp32.
 constexpr i64 cudnn_sums_bytes(const AttentionShape& s) {
   const i64 bytes = s.batch * s.heads * s.seq_len * (1 + s.head_dim) * i64{sizeof(float)};
   return (bytes + engine_alignment - 1) / engine_alignment * engine_alignment;
@@ -62,7 +62,8 @@ constexpr i64 cudnn_engine_bound(const AttentionShape& s) {
   return engine_alignment + 2 * of_heads * (s.heads == s.kv_heads ? 1 : 2);
 }
 
-/// Where no GPU says what its library asks for: enough for whatever computes attention there.
+/// Workspace for planning without a GPU whose library tells it: enough for any way of computing
+/// attention.
 constexpr i64 planned_attention_workspace_bytes(const AttentionShape& s) {
   const i64 own = gpu_attention_workspace_bytes(s);
   if (s.more_keys || !cudnn_has_head_dim(s.head_dim)) return own;

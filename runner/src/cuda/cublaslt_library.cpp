@@ -16,7 +16,7 @@
 namespace shardbench {
 namespace {
 
-// What NVIDIA recommends for Hopper; older GPUs need less.
+// Size that NVIDIA recommends for Hopper; older GPUs need less.
 constexpr i64 workspace_bytes = i64{32} << 20;
 constexpr int most_candidates = 8;
 

@@ -14,7 +14,7 @@ namespace shardbench {
 namespace {
 
 constexpr i64 sums_bytes = i64{2 * sizeof(double)};
-// Between two looks at the GPU: little beside a train step, and no busy waiting.
+// Pause between two looks at the GPU: short beside a train step, and no busy waiting.
 constexpr int pause_us = 50;
 
 Bf16* values(void* data) {
@@ -72,8 +72,8 @@ void CudaDevice::upload(void* to, const void* host, i64 bytes) {
 }
 
 void CudaDevice::download(void* host, const void* from, i64 bytes) {
-  // Into ordinary memory the driver itself waits for the stream: then nobody would hear of
-  // peers.
+  // Wait here first: for ordinary memory the driver itself would wait for the stream, and this rank
+  // would miss messages of peers.
   synchronize();
   gpu::download(stream_, host, from, bytes);
   synchronize();

@@ -119,9 +119,9 @@ class CudaDevice final : public Device {
   gpu::Stream stream_;
   i64 cache_bytes_;
   MatrixProducts products_;
-  AttentionShape planned_;  // of fused_
+  AttentionShape planned_;  // shape that fused_ was planned for
   FusedAttentionChoice fused_{nullptr, "not chosen yet"};
-  std::byte* sums_;  // of the GPU: what is added up over a train step
+  std::byte* sums_;  // sums over a train step, in the GPU's memory
   double* loss_;
   double* dropped_;
   double dispatched_ = 0;

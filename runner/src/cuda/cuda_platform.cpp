@@ -24,11 +24,11 @@ class PinnedMemory final : public Allocator {
   void release(std::byte* data, i64) override { gpu::release_pinned(data); }
 };
 
-// Between two looks at the GPU while the host waits for it: little beside a train step.
+// Pause between two looks while the host waits for the GPU: short beside a train step.
 constexpr int look_pause_us = 50;
 // While NCCL connects, or takes what it was asked: sockets wake the rank sooner.
 constexpr double connect_pause_s = 1e-3;
-// Between two questions to the driver about all that it tells.
+// Pause between two full questions to the driver.
 constexpr double examination_pause_s = 1.0;
 
 constexpr int fp8_capability = 89;
@@ -84,7 +84,7 @@ class CudaPlatform final : public Platform {
           "FP8 needs a GPU of compute capability 8.9 or later; " + facts_.name + " has " +
               capability_text(facts_.compute_capability));
     device_.while_waiting([this] { look(); });
-    // Without a model there is nothing to plan for.
+    // A run without a model has nothing to plan for.
     if (options.model.heads > 0) choose_attention(options);
   }
 
@@ -133,7 +133,7 @@ class CudaPlatform final : public Platform {
       world_->register_memory(arena.base, arena.bytes);
   }
 
-  /// What the GPU does at work: it has hardly rested.
+  /// Examines the GPU at work: it has hardly rested.
   void between_steps() override {
     Platform::between_steps();
     if (!monitor_ || seconds_since(examined_) <= examination_pause_s) return;
@@ -150,7 +150,7 @@ class CudaPlatform final : public Platform {
     if (world_) world_->abort_all();
   }
 
-  /// Of the whole GPU: of all ranks, where several share it.
+  /// Adds figures of the whole GPU: of all ranks, if several share it.
   void add_result(JsonObject& result, const Memory& memory) override {
     const gpu::MemoryState now = gpu::memory_state();
     const i64 own = at_start_.free_bytes - now.free_bytes;
@@ -206,7 +206,7 @@ class CudaPlatform final : public Platform {
   TimePoint examined_{};
   Mesh* mesh_ = nullptr;
   CommStreams streams_;
-  std::optional<int> most_blocks_;  // of a kernel of NCCL
+  std::optional<int> most_blocks_;  // limit of blocks in a kernel of NCCL
   NcclCalls nccl_calls_;
   bool registers_;
   std::optional<NcclWorld> world_;

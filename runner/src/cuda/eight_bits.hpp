@@ -17,15 +17,15 @@ __device__ inline std::uint32_t larger(std::uint32_t a, std::uint32_t b) {
   return a > b ? a : b;
 }
 
-/// By the block's largest. Most blocks find that another one had a larger value: they add
-/// nothing to the queue at this one address.
+/// Raises `amax` to the block's largest value. Most blocks find that another one had a larger
+/// value: they add nothing to the queue at this one address.
 __device__ inline void raise(float* amax, std::uint32_t of_thread) {
   const std::uint32_t most = block_max(of_thread);
   if (threadIdx.x == 0 && most > float_bits(*amax))
     atomic_max(reinterpret_cast<std::uint32_t*>(amax), most);
 }
 
-/// As fp8_scale() on the host.
+/// Scale, computed like fp8_scale() on the host.
 __device__ inline float scale_of(float limit, bool e4m3) {
   constexpr float most = 3.402823466e+38F;
   if (!(limit > 0.0F) || !(limit <= most)) return 1.0F;
@@ -33,15 +33,15 @@ __device__ inline float scale_of(float limit, bool e4m3) {
   return scale < most ? scale : most;
 }
 
-/// What a kernel leaves beside the values that it stores: nothing.
+/// Leaves nothing beside the values that a kernel stores.
 struct LeavesNothing {
   template <int n>
   __device__ void take(i64 /*at*/, const Floats<n>& /*values*/) {}
   __device__ void end() {}
 };
 
-/// Their largest magnitude, and the values in 8 bits if a limit scales them; as they are after
-/// bf16 has rounded them, so that it is the same as to read them again.
+/// Leaves the values' largest magnitude, and the values in 8 bits if a limit scales them. It takes
+/// them after bf16 has rounded them, which equals reading them again.
 class Leaves8Bits {
  public:
   explicit Leaves8Bits(const Device::Quantization& q)

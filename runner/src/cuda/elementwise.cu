@@ -119,7 +119,7 @@ void for_each_to_8_bits(const char* name, gpu::Stream stream, i64 count, bool ve
     launch(for_each_leaving<1, F>, shape, count, f, Leaves8Bits(q));
 }
 
-/// Whether rows are made of whole vectors; and 32 bits count them.
+/// True if rows are made of whole vectors. Checks that 32 bits count them.
 bool has_vector_rows(i64 tokens, i64 ffn) {
   const bool vectors = ffn % 8 == 0;
   check(tokens * ffn / (vectors ? 8 : 1) < i64{1} << 32,

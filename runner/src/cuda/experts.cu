@@ -24,7 +24,7 @@ __device__ float ordered(float logit) {
   return logit == logit ? logit : -INFINITY;
 }
 
-/// Of the warp's candidates, in every lane.
+/// First candidate of the warp, in every lane.
 __device__ Candidate warp_first(Candidate own) {
   for (int distance = warp_size / 2; distance > 0; distance /= 2) {
     const Candidate other{shuffle_xor(own.logit, distance), shuffle_xor(own.expert, distance)};
@@ -91,7 +91,8 @@ __global__ void route_tokens(Routing r, int experts, int chosen) {
   softmax(row, experts);
 }
 
-/// Of a token's logits: through the parts of the chosen ones, and through the softmax over all.
+/// Gradients of a token's logits: through the parts of the chosen ones, and through the softmax
+/// over all.
 __global__ void route_gradients(RouteGradient g, int experts, int chosen) {
   const i64 token = blockIdx.x;
   const Bf16* weights = g.weights + token * chosen;
@@ -141,7 +142,7 @@ __global__ void count_rows(float* counts, const std::int32_t* choices, i64 count
     counts[expert] = capacity == 0 ? static_cast<float>(own) : static_cast<float>(capacity);
 }
 
-/// What the threads before this one have.
+/// Sum over the threads before this one.
 __device__ int sum_before(int own) {
   SHARDBENCH_SHARED(int, of_threads, dispatch_threads);
   const int thread = static_cast<int>(threadIdx.x);
@@ -177,7 +178,7 @@ __global__ void place_rows(Device::Dispatch d, i64 count, i64 chosen) {
     if (!dropped) d.source[first + row] = static_cast<std::int32_t>(i / chosen);
     ++row;
   }
-  // What is left of a capacity, or beyond it.
+  // Handle the rest of a capacity, or rows beyond it.
   const int taken = block_sum(own);
   if (threadIdx.x == 0 && d.dropped != nullptr && taken > rows)
     atomic_add(d.dropped, static_cast<double>(taken - rows));
@@ -232,7 +233,7 @@ __global__ void placed_gradients(Bf16* d_rows, Bf16* d_weights, const Bf16* dy, 
   if (threadIdx.x == 0) d_weights[choice] = narrow(d_weight);
 }
 
-/// Whether rows of that width, of matrices that start there, are made of whole vectors.
+/// True if rows of that width, of matrices that start there, are made of whole vectors.
 template <typename... T>
 bool vector_rows(i64 width, const T*... starts) {
   return width % vector_width<Bf16> == 0 && aligned(starts...);

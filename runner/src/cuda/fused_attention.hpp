@@ -26,7 +26,7 @@ class FusedAttention {
   /// "cuDNN 9.19.0": for the start record.
   virtual std::string name() const = 0;
   virtual i64 workspace_bytes() const = 0;
-  /// Of these, what the library's engines ask for.
+  /// Part of the workspace that the library's engines ask for.
   virtual i64 engine_bytes() const = 0;
 };
 

@@ -69,10 +69,10 @@ Event make_event(Timing timing);
 void release_event(Event event);
 
 void record(Event event, Stream stream);
-/// What `stream` is given from now on starts after what was recorded.
+/// Makes later work of `stream` start after the recorded event.
 void wait(Stream stream, Event event);
 bool reached(Event event);
-/// Both were made with Timing::on and have been reached.
+/// Seconds between events that were made with Timing::on and have been reached.
 double seconds_between(Event from, Event to);
 
 void zero(Stream stream, void* data, i64 bytes);

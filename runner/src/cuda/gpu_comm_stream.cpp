@@ -65,7 +65,7 @@ void GpuCommStream::follow(CommStream& other, u64 mark) {
   static_cast<GpuCommStream&>(other).wait_for(mark, stream_);
 }
 
-/// Nothing where the stream has long come there.
+/// Waits for a mark; does nothing if the stream passed it long ago.
 void GpuCommStream::wait_for(u64 mark, gpu::Stream waiting) {
   const auto found = std::find_if(
       ahead_.begin(), ahead_.end(), [&](const auto& entry) { return entry.first == mark; });

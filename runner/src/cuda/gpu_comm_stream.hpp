@@ -59,9 +59,10 @@ class CommStreams {
  private:
   GpuCommStream tensor_;
   GpuCommStream pipeline_;
-  GpuCommStream exchanges_;  // of cp and ep: not behind gradients, that nobody waits for yet
+  GpuCommStream exchanges_;  // exchanges of cp and ep: must not queue behind gradients that nothing
+                             // waits for yet
   GpuCommStream data_;
-  GpuCommStream replicas_;  // under the reductions of the units below
+  GpuCommStream replicas_;  // runs under the reductions of the units below
 };
 
 }  // namespace shardbench

@@ -73,7 +73,7 @@ __device__ inline std::uint32_t float_bits(float value) {
 __device__ inline float float_of_bits(std::uint32_t bits) {
   return __uint_as_float(bits);
 }
-/// As to_fp8() on the host.
+/// Narrows a value like to_fp8() on the host.
 __device__ inline std::uint8_t narrow_to_8_bits(float value, bool e4m3) {
   return e4m3 ? __nv_cvt_float_to_fp8(value, __NV_SATFINITE, __NV_E4M3)
               : __nv_cvt_float_to_fp8(value, __NV_SATFINITE, __NV_E5M2);

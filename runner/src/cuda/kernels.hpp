@@ -21,7 +21,7 @@ void quantize(gpu::Stream stream, const Device::Quantization& q);
 void transpose_8_bits(gpu::Stream stream, void* to, const void* from, i64 rows, i64 columns);
 void keep_amax(gpu::Stream stream, const Device::AmaxHistory& history);
 
-// What makes values leaves them in 8 bits, or their magnitude, if it is told `left`.
+// Kernels that make values also leave them in 8 bits, or their magnitude, if given `left`.
 
 struct Norm {
   Bf16* y;
@@ -78,7 +78,7 @@ struct AttentionGradient {
 void attention_backward(
     gpu::Stream stream, const AttentionGradient& g, const AttentionShape& shape);
 
-/// As Device::attend_more; for heads of up to 256 values.
+/// Arguments of Device::attend_more; for heads of up to 256 values.
 struct MoreKeys {
   Bf16* out;
   float* lse;
@@ -120,7 +120,7 @@ void count_choices(gpu::Stream stream, float* counts, const std::int32_t* choice
 /// `d.counts` are floats.
 void dispatch(gpu::Stream stream, const Device::Dispatch& d, const Device::RouteShape& shape);
 void gather_rows(gpu::Stream stream, const Device::Gathered& g);
-/// As Device::Placed.
+/// Arguments as Device::Placed.
 struct PlacedRows {
   const Bf16* rows;
   const std::int32_t* places;
@@ -136,10 +136,10 @@ void placed_backward(
 
 void swiglu(gpu::Stream stream, Bf16* y, const Bf16* gate_up, i64 tokens, i64 ffn,
     const Device::Quantization* left = nullptr);
-/// With a limit in `left` it leaves `gate_up` as it is.
+/// Leaves `gate_up` unchanged if `left` has a limit.
 void swiglu_backward(gpu::Stream stream, Bf16* gate_up, const Bf16* dy, i64 tokens, i64 ffn,
     const Device::Quantization* left = nullptr);
-/// The same in 8 bits alone: q.values are the gates and up values.
+/// Leaves the gradient in 8 bits alone: q.values are the gates and up values.
 void swiglu_backward_to_8_bits(gpu::Stream stream, const Bf16* dy, const Device::Quantization& q);
 
 void embed(gpu::Stream stream, Bf16* y, const Bf16* table, const std::int32_t* ids,

@@ -11,7 +11,7 @@ constexpr float log2_e = 1.4426950408889634F;
 
 __global__ void row_maxima(float* maximum, const Bf16* logits, Device::LossShape s) {
   const Bf16* row = logits + blockIdx.x * s.stride;
-  float most = -INFINITY;  // which a value that is read twice does not change
+  float most = -INFINITY;  // a value that is read twice does not change the maximum
   read<8, 4>(row, s.rows, worker_of_block(), [&]<int n>(i64, const Floats<n>& values, bool) {
     for (int e = 0; e < n; ++e)
       most = fmaxf(most, values.at[e]);

@@ -23,7 +23,7 @@ class MatrixProducts {
   explicit MatrixProducts(std::unique_ptr<ProductLibrary> library);
 
   void multiply(gpu::Stream stream, const Gemm& gemm);
-  /// Those that are not settled yet. `pause` is called while the host waits for the GPU.
+  /// Settles shapes that have no choice yet. `pause` is called while the host waits for the GPU.
   void settle(
       gpu::Stream stream, const std::vector<GemmKey>& keys, const std::function<void()>& pause);
   std::string library() const { return library_->name(); }

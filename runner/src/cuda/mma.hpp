@@ -37,7 +37,7 @@ __device__ inline void load_matrices(std::uint32_t (&to)[4], const Bf16* row) {
                : "r"(shared_address(row))
                : "memory");
 }
-/// The same with each matrix transposed: its rows 2(l % 4) and the next, column l / 4.
+/// Loads each matrix transposed: its rows 2(l % 4) and the next, column l / 4.
 __device__ inline void load_matrices_transposed(std::uint32_t (&to)[4], const Bf16* row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
@@ -57,7 +57,7 @@ __device__ inline void copy_async(void* to, const void* from, bool valid) {
 __device__ inline void end_copy_group() {
   asm volatile("cp.async.commit_group;" : : : "memory");
 }
-/// Until all groups of this thread but the newest `pending` have arrived.
+/// Waits until all groups of this thread but the newest `pending` have arrived.
 template <int pending>
 __device__ inline void wait_for_copies() {
   asm volatile("cp.async.wait_group %0;" : : "n"(pending) : "memory");

@@ -36,7 +36,7 @@ __global__ void normalize_rows(Bf16* y, const Bf16* x, const Bf16* w, i64 hidden
   left.end();
 }
 
-/// The same of a sum, which is written as it is rounded, and read back from the L1 cache.
+/// Normalizes a sum, which is written rounded and read back from the L1 cache.
 template <int width, typename Left>
 __global__ void normalize_sums(AddedNorm n, i64 hidden, Left left) {
   const i64 start = blockIdx.x * hidden;
@@ -62,8 +62,8 @@ __global__ void normalize_sums(AddedNorm n, i64 hidden, Left left) {
   left.end();
 }
 
-/// What both gradients need of a row: r, and its part of the gradient along x,
-/// Σ dy·w·x · r³ / hidden.
+/// Factors that both gradients need of a row: r, and its part of the gradient along x, Σ dy·w·x ·
+/// r³ / hidden.
 struct RowFactors {
   float scale;
   float along;
@@ -174,7 +174,7 @@ __global__ void __launch_bounds__(gradient_threads)
   share.finish();
 }
 
-/// For every shape, slowly.
+/// Handles every shape, slowly.
 __global__ void gradients_by_elements(RmsNormGradient g, i64 hidden) {
   const i64 start = blockIdx.x * hidden;
   float squares = 0;

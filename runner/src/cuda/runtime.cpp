@@ -30,7 +30,7 @@ std::string words(cudaError_t answer, const std::string& call) {
 /// Null where there is no memory left; any other refusal ends the rank.
 std::byte* or_null(cudaError_t answer, void* data, const char* call) {
   if (answer == cudaErrorMemoryAllocation) {
-    (void)cudaGetLastError();  // it would be told again to whoever asks next
+    (void)cudaGetLastError();  // clear the error: the next call would report it again
     return nullptr;
   }
   accept(answer, call);
@@ -165,7 +165,7 @@ void wait(Stream stream, Event event) {
 bool reached(Event event) {
   const cudaError_t answer = cudaEventQuery(of(event));
   if (answer == cudaErrorNotReady) {
-    (void)cudaGetLastError();  // it would be told again after the next launch
+    (void)cudaGetLastError();  // clear the error: the next launch would report it again
     return false;
   }
   accept(answer, "work on the GPU");

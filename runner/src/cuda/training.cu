@@ -65,13 +65,13 @@ struct AdamWStep {
   float* v;
   float* master;
   const float* gradient;
-  const double* square_sum;  // of all gradients; null: none is scaled
+  const double* square_sum;  // square sum of all gradients; null: no gradient is scaled
   float longest;
   float beta1;
   float beta2;
   float rest1;  // 1 − beta1
   float rest2;
-  float rate;          // with m's bias correction
+  float rate;          // learning rate with m's bias correction
   float v_correction;  // 1 / (1 − beta2^step)
   float epsilon;
   float decay;  // 1 − learning rate · weight decay

@@ -9,8 +9,7 @@
 
 namespace shardbench {
 
-/// As a parameter: over how many adjacent values an access goes. 1; 4 of fp32 or 8 of bf16 are
-/// 16 bytes.
+/// Number of adjacent values of an access, as a parameter. 1; 4 of fp32 or 8 of bf16 are 16 bytes.
 template <int width>
 struct Width {};
 
@@ -46,7 +45,7 @@ __device__ inline void store(float* to, const Floats<width>& values) {
     *to = values.at[0];
 }
 
-/// One of `count` threads that share a loop.
+/// Thread of the `count` threads that share a loop.
 struct Worker {
   i64 index;
   i64 count;
@@ -78,8 +77,8 @@ __device__ inline void visit(i64 first, i64 count, Worker worker, F f) {
     f(i, Width<1>{});
 }
 
-/// The same for what is only read, with `batch` loads of each thread under way at once:
-/// f(i, values, counts). Values that do not count have been read to fill a batch.
+/// Visits an array that is only read, with `batch` loads of each thread under way at once: f(i,
+/// values, counts). Values that do not count have been read to fill a batch.
 template <int width, int batch, typename T, typename F>
 __device__ inline void read(const T* array, i64 count, Worker worker, F f) {
   const i64 first = to_alignment(array, count);
@@ -107,7 +106,7 @@ __global__ void for_each_kernel(i64 count, F f) {
   visit<width>(0, count, Worker{global_thread(), global_threads()}, f);
 }
 
-/// Whether arrays that start there can be read by vectors.
+/// True if arrays that start there can be read by vectors.
 template <typename... T>
 bool aligned(const T*... starts) {
   return ((reinterpret_cast<std::uintptr_t>(starts) % 16 == 0) && ...);

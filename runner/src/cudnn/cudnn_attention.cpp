@@ -16,7 +16,7 @@ namespace {
 using Tensor = CudnnGraph::Tensor;
 using Place = CudnnGraph::Place;
 
-// What stands for a score that is not seen, and for nothing to scale by.
+// Values that stand for an unseen score, and for no scaling.
 float not_seen = std::numeric_limits<float>::lowest();
 float unscaled = 1.0F;
 
@@ -43,7 +43,7 @@ Extents4 per_query_strides(const AttentionShape& s) {
 Tensor number(CudnnGraph& graph) {
   return graph.tensor({1, 1, 1, 1}, {1, 1, 1, 1}, CudnnData::fp32, Place::host);
 }
-/// Of packed rows in memory.
+/// Tensor of packed rows in memory.
 Tensor rows(CudnnGraph& graph, const AttentionShape& s, i64 heads, i64 row) {
   return graph.tensor(rows_of(s, heads), row_strides(s, row), CudnnData::bf16, Place::memory);
 }

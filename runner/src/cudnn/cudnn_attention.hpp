@@ -22,11 +22,11 @@ class CudnnAttention {
 
   /// How many engines cuDNN has for the direction that has the fewest.
   i64 engines() const;
-  /// What the engines that were built ask for, in the direction that needs more.
+  /// Workspace of the built engines, in the direction that needs more.
   i64 engine_bytes() const;
   /// The most that any engine, built or not, says to need; nothing where cuDNN does not tell.
   std::optional<i64> most_told_bytes() const;
-  /// Of either direction: sums that lie between backward's operations, then the engine's.
+  /// Workspace of either direction: sums between backward's operations, then the engine's.
   i64 workspace_bytes() const;
 
   /// out[tokens, heads·d]; statistics[batch, heads, seq_len].

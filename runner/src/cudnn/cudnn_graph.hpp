@@ -14,8 +14,8 @@ namespace shardbench {
 
 using Extents4 = std::array<i64, 4>;
 
-/// What a graph is planned for: the GPU of a handle; or one that is described (cuDNN 9.8), for
-/// which cuDNN names engines; or neither: then it is only checked in itself.
+/// Target of a graph's plan: the GPU of a handle; or a described one (cuDNN 9.8), for which cuDNN
+/// names engines. With neither, the graph is only checked in itself.
 struct CudnnTarget {
   CudnnHandle handle = nullptr;
   CudnnDescriptor properties = nullptr;
@@ -32,8 +32,8 @@ class CudnnGraph {
   CudnnGraph(const CudnnGraph&) = delete;
   CudnnGraph& operator=(const CudnnGraph&) = delete;
 
-  /// Where the values of a tensor are: in memory that run() names, between operations alone, or
-  /// one number of the host.
+  /// Place of a tensor's values: memory that run() names, between operations alone, or one number
+  /// of the host.
   enum class Place { memory, between, host };
   struct Tensor {
     i64 id = 0;
@@ -42,7 +42,7 @@ class CudnnGraph {
   };
   /// Ids count up from 1.
   Tensor tensor(const Extents4& extents, const Extents4& strides, CudnnData data, Place place);
-  /// Of values between operations, packed.
+  /// Tensor of values between operations, packed.
   Tensor between(const Extents4& extents, CudnnData data = CudnnData::fp32);
 
   void multiply(const Tensor& a, const Tensor& b, const Tensor& c);
@@ -53,7 +53,7 @@ class CudnnGraph {
     const Tensor* b = nullptr;
     const Tensor* t = nullptr;
     CudnnData precision = CudnnData::fp32;
-    std::optional<i64> axis = {};  // of an index
+    std::optional<i64> axis = {};  // axis of an index
   };
   void pointwise(const Pointwise& what, const Tensor& y);
   void reduce(CudnnReduction how, const Tensor& x, const Tensor& y);
@@ -64,8 +64,7 @@ class CudnnGraph {
   i64 workspace_bytes() const { return workspace_bytes_; }
   /// How many engines cuDNN has named for the graph, whether they could be built or not.
   i64 engines() const { return engines_; }
-  /// What each of them asks for by its own word, before it is built; empty where cuDNN does not
-  /// tell.
+  /// Workspace of each engine by its own word, before it is built; empty if cuDNN does not tell.
   const std::vector<i64>& told_workspaces() const { return told_workspaces_; }
 
   struct Operand {

@@ -150,7 +150,7 @@ void cross_backward(CpuDevice<T>& device, const CrossHead<T>& h, const CrossGrad
       .c = dp,
       .ldc = block.keys});
   cross_softmax_backward(p, dp, h, g, block);
-  // To keys and values: probabilities by dout, their gradients by the queries.
+  // Gradients to keys and values: probabilities by dout, and their gradients by the queries.
   const auto to_keys = [&](T* into, const T* left, const T* right, i64 row) {
     device.gemm({.transpose_a = Transpose::yes,
         .m = block.keys,

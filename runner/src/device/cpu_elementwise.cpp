@@ -10,7 +10,7 @@ namespace shardbench {
 namespace {
 
 constexpr double rms_epsilon = 1e-5;
-// More than any address space: allocators under a sanitizer abort where others refuse.
+// Limit above any address space: under a sanitizer, allocators abort instead of refusing.
 constexpr i64 most_bytes = i64{1} << 46;
 constexpr std::size_t alignment = 64;  // a cache line, and a vector register at its widest
 

@@ -38,7 +38,7 @@ struct Gemm {
   bool gradient_output = false;
   Element element_a = Element::value;
   Element element_b = Element::value;
-  const float* unit_a = nullptr;  // in the device's memory: what a 1 in 8 bits stands for
+  const float* unit_a = nullptr;  // value of a 1 in 8 bits, in the device's memory
   const float* unit_b = nullptr;
   /// So many products of one shape, over values; from one to the next operands and result lie
   /// so many elements further.
@@ -69,21 +69,22 @@ constexpr i64 attention_score_elements(const AttentionShape& s) {
   return 2 * (s.seq_len < query_block ? s.seq_len : query_block) * s.seq_len;
 }
 
-/// Where the tokens of a rank stand in their sequence: its first half, rounded down, from
-/// `first` on, the others from `second` on.
+/// Positions of a rank's tokens in their sequence: its first half, rounded down, from `first` on,
+/// the others from `second` on.
 struct Positions {
   i64 first = 0;
   i64 second = 0;
 };
 
-/// Of each sequence, queries that see the first `keys` keys of another rank, all of them.
+/// Queries of each sequence that all see the first `keys` keys of another rank.
 struct SeenKeys {
   i64 first_query = 0;
   i64 queries = 0;
   i64 keys = 0;
 };
 
-/// Where a block of a weight tensor lies in the whole tensor; keys its initial values.
+/// Place of a block of a weight tensor in the whole tensor; it determines the block's initial
+/// values.
 struct TensorRegion {
   u64 tensor = 0;
   i64 rows = 0;
@@ -126,12 +127,12 @@ class Device : public Allocator {
   virtual void copy(void* to, const void* from, i64 bytes) = 0;
   /// From host memory, which may be reused when it returns.
   virtual void upload(void* to, const void* host, i64 bytes) = 0;
-  /// Into host memory; all work given before has ended when it returns.
+  /// Copies into host memory; all earlier work has ended when it returns.
   virtual void download(void* host, const void* from, i64 bytes) = 0;
   /// Work is done in the order in which it was given; returns when all of it has ended.
   virtual void synchronize() = 0;
   virtual Mark mark() = 0;
-  /// Between two marks, after synchronize(). Uses both up.
+  /// Seconds between two marks, after synchronize(). Uses both up.
   virtual double seconds_between(const Mark& from, const Mark& to) = 0;
   /// These products are going to be asked for: what has to be found out about them is found out
   /// now, with operands that nobody else has.
@@ -157,8 +158,8 @@ class Device : public Allocator {
   virtual void quantize(const Quantization& q) = 0;
   /// to[columns, rows] of from[rows, columns], both in 8 bits.
   virtual void transpose_8_bits(void* to, const void* from, i64 rows, i64 columns) = 0;
-  /// What `tensors` tensors were seen to reach takes its place in their history, and they start
-  /// anew; each limit is the largest of `steps` train steps.
+  /// Moves the largest values that were seen of `tensors` tensors into their history and resets
+  /// them; each limit is the largest of `steps` train steps.
   struct AmaxHistory {
     float* limits;
     float* seen;
@@ -175,14 +176,14 @@ class Device : public Allocator {
   virtual void accumulate(void* y, const void* x, i64 count) = 0;
   /// y[tokens, hidden] = x / rms(x) · w.
   virtual void rms_norm(void* y, const void* x, const void* w, i64 tokens, i64 hidden) = 0;
-  // What makes values may leave them in 8 bits at once, or without a limit their magnitude
-  // alone, raising `seen`: `left` has where. Else they would have to be read again.
+  // Operations that make values may also leave them in 8 bits, or without a limit only their
+  // magnitude, raising `seen`: `left` says where. Else they would have to be read again.
   virtual void rms_norm_to_8_bits(
       void* y, const void* x, const void* w, i64 tokens, i64 hidden, const Quantization& left) {
     rms_norm(y, x, w, tokens, hidden);
     leave(left);
   }
-  /// Of the sum of two streams, which is kept: sum = a + b, y = sum / rms(sum) · w.
+  /// Norm of the sum of two streams; the sum is kept: sum = a + b, y = sum / rms(sum) · w.
   struct AddedNorm {
     void* sum;
     void* y;
@@ -271,7 +272,7 @@ class Device : public Allocator {
   struct RouteShape {
     i64 tokens;
     i64 experts;
-    i64 chosen;  // by each token
+    i64 chosen;  // experts chosen by each token
   };
   /// Logits [tokens, experts] become probabilities; choices [tokens, chosen] are the largest
   /// ones, weights their parts of the chosen ones' sum. Pinned: the choices are there.
@@ -309,8 +310,8 @@ class Device : public Allocator {
     double* dropped = nullptr;    // the device's own: is raised by choices without a row
   };
   virtual void dispatch(const Dispatch& d, const RouteShape& shape) = 0;
-  /// Of all choices that were dispatched under a capacity so far, those without a row. Waits
-  /// for the device.
+  /// Choices dispatched under a capacity so far, and those of them without a row. Waits for the
+  /// device.
   struct Dropped {
     double choices = 0;
     double dispatched = 0;
@@ -338,7 +339,7 @@ class Device : public Allocator {
   };
   /// y[tokens, width] += the weighted sum of each token's rows.
   virtual void add_placed(void* y, const Placed& placed) = 0;
-  /// Of it: d_rows, where a token has its place, and d_weights; zero for what was dropped.
+  /// Backward of add_placed: d_rows at each token's place, and d_weights; zero for dropped choices.
   virtual void placed_backward(
       void* d_rows, void* d_weights, const void* dy, const Placed& placed) = 0;
 
@@ -351,7 +352,7 @@ class Device : public Allocator {
     swiglu(y, gate_up, tokens, ffn);
     leave(left);
   }
-  /// With a limit gate_up's gradient is there in 8 bits alone.
+  /// Leaves gate_up's gradient in 8 bits alone if there is a limit.
   virtual void swiglu_backward_to_8_bits(
       void* gate_up, const void* dy, i64 tokens, i64 ffn, const Quantization& left) {
     swiglu_backward(gate_up, dy, tokens, ffn);
@@ -385,7 +386,7 @@ class Device : public Allocator {
   /// of the target less the maximum where the target lies in [first, first + rows), else 0.
   virtual void loss_sums(void* statistics, const void* logits, const void* maximum,
       const std::int32_t* targets, const LossShape& shape) = 0;
-  /// Both at once, where a rank has whole rows: logits are read one time less.
+  /// Computes maximum and sums at once if a rank has whole rows: logits are read one time less.
   virtual void loss_max_and_sums(void* maximum, void* statistics, const void* logits,
       const std::int32_t* targets, const LossShape& shape) {
     loss_max(maximum, logits, shape);
@@ -417,7 +418,7 @@ class Device : public Allocator {
   virtual void read_gradient(double* host, const void* gradient, i64 count) = 0;
 
  private:
-  /// Of values that are there.
+  /// Leaves values that already exist.
   void leave(const Quantization& left) {
     if (left.limit == nullptr)
       raise_amax(left.seen, left.values, left.rows * left.columns);

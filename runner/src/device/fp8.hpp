@@ -28,7 +28,7 @@ constexpr std::string_view trained_in(Dtype values, Scaling scaling) {
   return scaling == Scaling::current ? "fp8" : "fp8-delayed";
 }
 
-/// Of a product's operand: as the device's values are, or in 8 bits.
+/// Format of a product's operand: the device's own values, or 8 bits.
 enum class Element { value, e4m3, e5m2 };
 
 constexpr std::string_view element_name(Element element) {
@@ -77,8 +77,7 @@ inline float from_fp8(std::uint8_t bits, Element element) {
   return (bits & 0x80) != 0 ? -value : value;
 }
 
-/// What a tensor is multiplied by, so that `amax` becomes the largest number. Without a
-/// magnitude that tells something: nothing.
+/// Factor that makes `amax` the largest number; 1 if the magnitude is unusable.
 inline float fp8_scale(float amax, Element element) {
   if (!(amax > 0) || !std::isfinite(amax)) return 1;
   return std::min(largest_of(element) / amax, std::numeric_limits<float>::max());

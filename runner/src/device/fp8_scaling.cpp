@@ -12,7 +12,7 @@ namespace {
 constexpr i64 products_of_layer = 4;
 constexpr i64 history_steps = 16;
 constexpr i64 float_bytes = sizeof(float);
-// Behind an operand's numbers: its unit and its own amax.
+// Numbers after an operand's values: its unit and its own amax.
 constexpr i64 operand_floats = 2;
 constexpr i64 vector_bytes = 16;
 
@@ -52,7 +52,7 @@ float* Fp8Scaling::array(i64 index) const {
   return reinterpret_cast<float*>(state_.data()) + index * tensors_;
 }
 
-/// Of the rank's layers, counted from 0.
+/// Index among the rank's layers, counted from 0.
 i64 Fp8Scaling::place_of(i64 layer) const {
   i64 before = 0;
   for (const LayerRange& chunk : chunks_) {

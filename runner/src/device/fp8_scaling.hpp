@@ -16,7 +16,7 @@
 
 namespace shardbench {
 
-/// What a tensor is to a layer's product y = x·Wᵀ.
+/// Role of a tensor in a layer's product y = x·Wᵀ.
 enum class ProductRole { input, weight, gradient };
 constexpr i64 product_roles = 3;
 
@@ -33,17 +33,17 @@ class Fp8Operand {
     const float* limit = nullptr;  // null: found out by reading them
     float* seen = nullptr;         // raised to what they reach; null: nobody asks
   };
-  /// Nothing in it yet.
+  /// Makes an empty operand.
   Fp8Operand(const RankContext& context, MemoryClass kind, const Shape& shape, Element element,
       Order order);
-  /// From `values` in the context's format.
+  /// Fills it from `values` in the context's format.
   void fill(const RankContext& context, const void* values, const Magnitude& magnitude);
-  /// What fills it from `values`, by a limit.
+  /// Arguments that fill it from `values`, by a limit.
   Device::Quantization filling(const void* values, const Magnitude& magnitude) const;
   /// Part `index` of `parts`, straight: one after the other has so many of its rows.
   Device::Quantization filling_part(
       const void* values, const Magnitude& magnitude, i64 index, i64 parts) const;
-  /// When all parts are there: of both orders the other one.
+  /// Makes the second order, once all parts are there.
   void turn(const RankContext& context) const;
 
   Element element() const { return element_; }
@@ -75,8 +75,8 @@ class Fp8Scaling {
   /// Delayed: the ranks agree on what they saw.
   void end_step();
 
-  /// Of a tensor of a layer's product, whose weights begin with `first`: where its magnitudes
-  /// are kept; nowhere under current scaling.
+  /// Place of the magnitudes of a tensor in a layer's product, whose weights begin with `first`;
+  /// null under current scaling.
   Fp8Operand::Magnitude magnitude(i64 layer, TensorKind first, ProductRole role) const;
   /// A product's weights in both orders, made when a train step first asks for them. Null: they
   /// are not kept.
@@ -98,7 +98,7 @@ class Fp8Scaling {
   std::vector<LayerRange> chunks_;
   i64 tensors_;
   i64 step_ = 0;
-  std::vector<Kept> kept_;  // of the rank's products; none where weights come and go
+  std::vector<Kept> kept_;  // kept weights of the rank's products; empty if weights come and go
   Block state_;  // limits, seen, history: `tensors_` floats each, the last for each step kept
 };
 

@@ -99,7 +99,7 @@ std::byte* Memory::ask_source(i64 bytes) {
   return source_.allocate(bytes);
 }
 
-/// In the arena where it has a gap, else of the device; null when there is none left.
+/// Places bytes in a gap of the arena, else allocates from the device; null: no memory is left.
 std::byte* Memory::place(Arena& arena, i64 bytes) {
   if (arena.reserved > 0)
     if (const std::optional<i64> offset = arena.places.take(bytes)) return arena.base + *offset;

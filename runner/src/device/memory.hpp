@@ -19,7 +19,7 @@
 
 namespace shardbench {
 
-/// Where memory comes from.
+/// Source of memory.
 class Allocator {
  public:
   virtual ~Allocator() = default;
@@ -77,7 +77,7 @@ class Memory {
   /// Blocks get places from here on, however many: their extents are what reserve() will need.
   void measure_arenas();
   BytesByClass arena_extents() const;
-  /// Where each reserved arena lies.
+  /// Place of each reserved arena.
   struct Extent {
     std::byte* base;
     i64 bytes;
@@ -90,7 +90,7 @@ class Memory {
   /// the limit or the device refuses. Zero bytes give a valid block.
   Block allocate(MemoryClass kind, i64 bytes, std::string_view what);
 
-  /// Of all arenas together.
+  /// Reserved bytes of all arenas together.
   i64 reserved_bytes() const;
   i64 in_use_bytes() const { return in_use_; }
   i64 peak_bytes() const { return peak_; }

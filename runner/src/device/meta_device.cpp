@@ -7,7 +7,7 @@ namespace shardbench {
 
 std::byte* MetaDevice::allocate(i64 bytes) {
   const std::uintptr_t at = next_;
-  // As GPUs align what they give.
+  // Align blocks as GPUs do.
   constexpr std::uintptr_t alignment = 256;
   next_ += (static_cast<std::uintptr_t>(bytes) / alignment + 2) * alignment;
   return reinterpret_cast<std::byte*>(at);  // NOLINT(performance-no-int-to-ptr): never followed

@@ -23,7 +23,7 @@ constexpr int memory_clock = 2;
 constexpr int gpu_sensor = 0;
 constexpr int uncorrected = 1;
 constexpr int since_driver_load = 0;
-constexpr unsigned most_processes = 4096;  // of one GPU, more than there can be
+constexpr unsigned most_processes = 4096;  // limit for one GPU, more than there can be
 constexpr unsigned long long not_told = ~0ULL;
 
 /// nvmlProcessInfo_t of the calls …_v2 and …_v3.
@@ -148,7 +148,7 @@ std::optional<std::vector<GpuProcess>> compute_processes(
   auto count = static_cast<unsigned>(infos.size());
   Status status = nvml.processes(device, &count, infos.data());
   if (status == insufficient_size) {
-    infos.resize(std::min(most_processes, 2 * count + 64));  // others may start meanwhile
+    infos.resize(std::min(most_processes, 2 * count + 64));  // new processes may start meanwhile
     count = static_cast<unsigned>(infos.size());
     status = nvml.processes(device, &count, infos.data());
   }

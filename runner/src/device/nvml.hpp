@@ -64,7 +64,7 @@ class GpuMonitor {
   GpuMonitor& operator=(const GpuMonitor&) = delete;
 
   GpuHealth health() const;
-  /// What of it may change from one train step to the next.
+  /// Figures that may change from one train step to the next.
   PaceLook pace() const;
 
  private:

@@ -23,10 +23,10 @@ namespace shardbench {
 /// Between the ranks, once they have met. All outlive the communicators made of it.
 struct Connection {
   Mesh& mesh;
-  Memory& memory;       // of the device
-  Memory& host_memory;  // of the host; the same where the device is the host
+  Memory& memory;       // memory of the device
+  Memory& host_memory;  // memory of the host; the same object if the device is the host
   FlightRecorder* recorder;
-  double limit_s;  // of one wait
+  double limit_s;  // limit of one wait
 };
 
 /// One rank's hardware, opened.
@@ -38,7 +38,7 @@ class Platform {
   Platform& operator=(const Platform&) = delete;
 
   virtual Device& device() = 0;
-  /// Where the host's memory comes from: device() itself where that is the host.
+  /// Source of the host's memory: device() itself if that is the host.
   virtual Allocator& host() = 0;
   /// Hardware and libraries, for the start record.
   virtual void describe(JsonObject& start) const = 0;
@@ -54,13 +54,13 @@ class Platform {
   }
   /// The train steps that follow are timed.
   void timed_steps_begin() { pace_.forget(); }
-  /// Of this rank's hardware since then.
+  /// Pace of this rank's hardware since timed_steps_begin().
   Pace pace() const { return pace_.pace(); }
   /// All communication has ended well; collective over the world.
   virtual void disconnect() {}
   /// This rank fails: nothing of it may keep its peers waiting.
   virtual void abort() {}
-  /// What the hardware tells about the run, for the result record.
+  /// Adds the hardware's figures on the run to the result record.
   virtual void add_result(JsonObject& result, const Memory& memory) {
     (void)result;
     (void)memory;
@@ -75,7 +75,7 @@ class Platform {
 
 /// A communicator over memory of the host, whatever the platform.
 std::unique_ptr<Communicator> connect_host(const Connection& connection, Group group);
-/// Of a layout's groups, which exchange what the device has. Both outlive the groups.
+/// Makes a layout's groups, which exchange the device's data. Both arguments outlive the groups.
 GroupMaker group_maker(Platform& platform, const Connection& connection);
 
 /// A kind of platform that a program knows.

@@ -165,7 +165,7 @@ class Run {
   void report_failure(const Error& error) {
     note_failure(error, mesh_ ? mesh_->failed_rank() : -1);
     if (mesh_) mesh_->broadcast_error(error, options_.rank, farewell_s);
-    // After the word is out: peers wait for this rank within the library, too.
+    // Abort after the message is out: peers also wait for this rank within the library.
     if (platform_) platform_->abort();
   }
 
@@ -245,7 +245,7 @@ class Run {
     if (options_.microbench) microbench_ = building_blocks(device(), options_, *network());
     Options unlimited = options_;
     unlimited.memory_limit_bytes = std::nullopt;
-    // Before the arenas take the memory: products are tried with operands of their own.
+    // Settle products before the arenas take the memory: they are tried with operands of their own.
     device().settle_products(products_of_rank(unlimited, options_.rank));
     memory_->reserve(cost_of_rank(unlimited, options_.rank, &device()).arenas);
     platform_->reserved(*memory_);
@@ -305,7 +305,7 @@ class Run {
     group.wait(group.all_reduce(values, count, Dtype::fp64, reduction));
   }
 
-  /// In ms: in the order of measured_phases without the last, then of measured_waits.
+  /// Times in ms, in the order of measured_phases without the last, then of measured_waits.
   std::vector<double> times_so_far() const {
     const PhaseTimes& t = trainer_->times();
     const double dp_s = groups_.dp->waited_s() + groups_.shard->waited_s() +
@@ -326,8 +326,8 @@ class Run {
     busy_ms_.push_back(step_ms - std::accumulate(waits, times.end(), 0.0));
   }
 
-  /// Of the median train step, so that they add up to its time; means over the ranks, since of
-  /// the largest each could be of another rank.
+  /// Gathers the parts of the median train step, which add up to its time. They are means over the
+  /// ranks: the largest of each could be of different ranks.
   void gather_times() {
     std::vector<double> times(step_times_.front().size(), 0);
     const std::vector<std::size_t> places = median_places(measured_.step_ms);
@@ -406,9 +406,9 @@ class Run {
   Fault fault_;
   std::string phase_;
   std::unique_ptr<Platform> platform_;
-  std::optional<Memory> memory_;  // of the device
+  std::optional<Memory> memory_;  // memory of the device
   std::optional<Memory> own_host_memory_;
-  // Of the report and of probes: what they hold is not what training holds.
+  // Memory of the report and of probes, kept apart from training's figures.
   std::optional<Memory> memory_beside_;
   std::optional<Memory> host_memory_beside_;
   std::unique_ptr<Mesh> mesh_;
@@ -416,11 +416,11 @@ class Run {
   std::optional<Connection> beside_;
   u64 extra_groups_ = 0;
   Groups groups_;
-  std::unique_ptr<Communicator> report_;  // what is said about the run, apart from the run
+  std::unique_ptr<Communicator> report_;  // messages about the run, apart from the run
   std::unique_ptr<Trainer> trainer_;
   Measured measured_;
   std::vector<double> busy_ms_;                  // own work in each step of the phase
-  std::vector<std::vector<double>> step_times_;  // of each of them, as times_so_far()
+  std::vector<std::vector<double>> step_times_;  // times of each step, as times_so_far()
   std::string microbench_;                       // JSON; empty: not asked for
   std::string network_;                          // likewise
 };

@@ -69,7 +69,7 @@ void leave_orphan(int seconds, i64 bytes) {
   if (child > 0) (void)::waitpid(child, nullptr, 0);
   if (child != 0) return;
   (void)::setsid();
-  // As a program started by exec: without the sockets, whose end tells the peers of a death.
+  // Close the sockets, as exec would: their end tells the peers of a death.
   for (int fd = 3; fd < most_descriptors; ++fd)
     (void)::close(fd);
   if (::fork() == 0) {

@@ -28,7 +28,7 @@ struct Fault {
   }
 };
 
-/// Nothing for text that is no fault; no text is no fault in the other sense.
+/// Parses a fault; empty result: the text is none. An empty text means no fault.
 std::optional<Fault> parse_fault(const std::string& text, i64 world);
 
 /// Sleeps for ever.

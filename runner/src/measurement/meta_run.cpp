@@ -87,7 +87,7 @@ std::vector<i64> dearest_ranks(const Layout& layout, i64 stage) {
 
 /// A stage as a plan needs it: each figure is that of the rank with the most.
 struct StageCost {
-  i64 rank = -1;  // with the highest peak
+  i64 rank = -1;  // rank with the highest peak
   RankCost most;
 };
 

@@ -22,8 +22,8 @@ std::array<i64, group_kind_count> sent_by_group(const Groups& groups);
 struct RankCost {
   i64 peak_bytes = 0;
   BytesByClass peak_by_class{};
-  BytesByClass arenas{};  // what each class takes as one piece, gaps between blocks included
-  std::array<i64, group_kind_count> sent_bytes{};  // by one train step
+  BytesByClass arenas{};  // size of each class as one piece, gaps between blocks included
+  std::array<i64, group_kind_count> sent_bytes{};  // bytes sent by one train step
 };
 
 /// One train step of one rank, from allocation to update; of later ones the same. Of bf16 as

@@ -57,11 +57,11 @@ std::vector<Product> products(const Options& o) {
 
 struct ProductTimes {
   std::string json;
-  double flops;    // of one pass through forward and both backwards
+  double flops;    // FLOP of one pass through forward and both backwards
   double time_ms;  // likewise
 };
 
-/// As PyTorch's benchmarks have it. How much power operands take depends on their bits, and
+/// Operands as in PyTorch's benchmarks. How much power operands take depends on their bits, and
 /// attention's rows are far from even only if scores are.
 TensorRegion standard_normal(i64 rows, i64 columns) {
   return {.tensor = 1, .rows = rows, .columns = columns, .global_columns = columns, .deviation = 1};
@@ -255,7 +255,7 @@ std::string time_all_reduces(Communicator& world, Device& device, i64 world_size
   return json_array(rows);
 }
 
-/// Of a sum of two vectors.
+/// Bandwidth of a sum of two vectors.
 double memory_gb_per_s(Device& device, const Options& o) {
   Memory memory(device, o.memory_limit_bytes);
   const i64 element = dtype_size(device.precision().value);

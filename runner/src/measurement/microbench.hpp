@@ -34,7 +34,7 @@ i64 bandwidth_vector_bytes(i64 cache_bytes, std::optional<i64> memory_limit);
 ///   busbw_gb_per_s: 2 (n - 1) / n bytes over the time, the bus bandwidth of nccl-tests
 struct NetworkToProbe {
   Device& device;
-  Communicator& world;   // over the device's memory
+  Communicator& world;   // all ranks, over the device's memory
   Communicator& report;  // likewise all ranks, over the host's
   i64 bytes;
 };

@@ -17,17 +17,18 @@ struct PaceLook {
   u64 held_back = 0;  // nvmlClocksEventReasons
 };
 
-/// Over several looks. 0: not told.
+/// Figures over several looks. 0: not told.
 struct Pace {
   double clock_mhz = 0;
   double power_w = 0;
-  u64 held_back = 0;  // of any look
+  u64 held_back = 0;  // causes in any look
 };
 
 /// Sums up looks, at most one in a pause.
 class PaceSampler {
  public:
-  /// Between two looks: they cost the driver a millisecond, and no train step is being timed.
+  /// Pause between two looks: each costs the driver a millisecond, and none falls into a timed
+  /// train step.
   static constexpr double pause_s = 0.1;
 
   bool is_due() const;

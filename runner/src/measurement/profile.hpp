@@ -19,7 +19,7 @@ struct Profile {
   std::string_view trainer;
   Habits habits;
   i64 most_zero;               // the highest ZeRO stage that the trainer has
-  bool always_shards_weights;  // where dp is above 1
+  bool always_shards_weights;  // true: weights are sharded whenever dp is above 1
   std::string_view optimizer;  // formats of its state, which are the same in all profiles
 };
 

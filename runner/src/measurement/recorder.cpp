@@ -39,7 +39,7 @@ RecorderFile* map_file(const std::string& folder, i64 rank) {
   return mapped == MAP_FAILED ? nullptr : static_cast<RecorderFile*>(mapped);
 }
 
-/// Whatever stands in the file, texts end within their fields.
+/// Ends texts within their fields, whatever is in the file.
 void end_texts(RecorderFile& file) {
   file.header.magic.back() = '\0';
   file.header.phase.back() = '\0';

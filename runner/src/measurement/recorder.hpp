@@ -21,12 +21,13 @@ constexpr std::size_t recorded_slots = 64;
 /// One operation. Part of the file's format: never change without a new magic.
 struct RecordedOperation {
   u64 number = 0;    // counted from 1 by the rank; 0: empty slot
-  u64 sequence = 0;  // within the group; for messages, within the direction between two ranks
+  u64 sequence = 0;  // number within the group; for messages, within the direction between two
+                     // ranks
   u64 group_id = 0;
   i64 bytes = 0;
   i64 peer = -1;         // rank of the other side of a message; -1 for collectives
   double entered_s = 0;  // Unix time
-  double waiting_s = 0;  // since when the rank waits for its end; 0: not yet
+  double waiting_s = 0;  // time since which the rank waits for its end; 0: not yet
   double left_s = 0;     // 0: not yet
   std::array<char, 16> group{};
   std::array<char, 16> operation{};
@@ -43,7 +44,7 @@ struct RecorderHeader {
   std::array<char, 16> phase{};
   std::array<char, 16> end{};  // empty while running; "ok" or an error class
   std::array<char, 136> run_id{};
-  // What a reader needs to know who belongs to a group: dp, tp, pp, cp, ep, dp_replicate, and
+  // Facts from which a reader derives the members of a group: dp, tp, pp, cp, ep, dp_replicate, and
   // the four axes of the rank order.
   std::array<i64, 10> layout{};
 };

@@ -202,7 +202,7 @@ RecorderReport read_recorders(const std::string& folder) {
       report.ranks.push_back(*file);
     } else {
       report.missing.push_back(rank);
-      // Without rank 0 the world is known from any other: look a little further.
+      // The world's size is known from any rank: if rank 0 has no file, look a little further.
       if (report.ranks.empty() && rank < 8) ++world;
     }
   }

@@ -19,7 +19,7 @@ struct Wait {
 };
 
 struct RecorderReport {
-  std::vector<RecorderFile> ranks;  // by rank; those without a file are in `missing`
+  std::vector<RecorderFile> ranks;  // recorders by rank; ranks without a file are in `missing`
   std::vector<i64> missing;
   std::vector<Wait> waits;
   std::vector<i64> guilty;  // ranks that the others suffered from; empty when nobody did

@@ -21,9 +21,9 @@ class Records {
   /// Starts a record: type, run_id, t (Unix seconds) and rank are in it.
   JsonObject begin(std::string_view type) const;
   void write(const JsonObject& record);
-  /// On disk when it returns; false when that failed.
+  /// Writes a record and syncs it to disk; false if that failed.
   bool write_durably(const JsonObject& record);
-  /// What a dying file system or a stray print leaves behind: for --fault.
+  /// Writes garbage as a dying file system or a stray print leaves it: for --fault.
   void write_garbage();
   void write_error(const Error& error, std::int64_t failed_rank);
 

@@ -67,7 +67,7 @@ std::string named_numbers(const char* const* names, const std::vector<double>& v
   return object.str();
 }
 
-/// What each rank did by itself, and who does the same: ranks of one stage.
+/// Adds each rank's own work, and its stage: ranks of one stage do the same.
 void add_own_work(JsonObject& record, const Layout& layout, const std::vector<double>& busy) {
   std::vector<std::string> stages;
   std::vector<std::string> times;
@@ -80,7 +80,7 @@ void add_own_work(JsonObject& record, const Layout& layout, const std::vector<do
   record.raw("busy_ms_by_rank", json_array(times)).raw("stage_by_rank", json_array(stages));
 }
 
-/// Where something held a rank's hardware back.
+/// Adds the causes that held ranks' hardware back, if there are any.
 void add_throttles(JsonObject& record, const std::vector<Pace>& paces, std::size_t slowest) {
   JsonObject by_rank;
   bool any = false;
@@ -95,8 +95,8 @@ void add_throttles(JsonObject& record, const std::vector<Pace>& paces, std::size
       .raw("throttled_by_rank", by_rank.str());
 }
 
-/// Of the slowest rank, which the others wait for, and of each. Nothing where a rank does not
-/// tell.
+/// Adds the pace of the slowest rank, which the others wait for, and of each rank. Adds nothing if
+/// a rank does not tell.
 void add_paces(JsonObject& record, const Measured& m) {
   if (m.paces.empty()) return;
   const auto slowest = static_cast<std::size_t>(
@@ -233,7 +233,7 @@ void add_result_fields(JsonObject& record, const Options& o, const Measured& m) 
       .text("flops_model", "megatron_causal")
       .number("flops_per_token", flops_per_token_megatron_causal(o.model))
       .integer("peak_memory_bytes", peak)
-      // What is live is charged; what arenas keep besides is not measured.
+      // Live memory is charged; gaps in arenas are not measured.
       .integer("peak_allocated_bytes", peak)
       .raw("peak_memory_by_rank", json_array(by_rank))
       .raw("peak_memory_by_class", bytes_by_class(m.peak_memory_by_class_bytes))

@@ -17,7 +17,7 @@ namespace shardbench {
 
 /// The shape that is trained, padding included.
 std::string model_json(const Options& options);
-/// Everything that defines the run.
+/// Adds everything that defines the run.
 void add_start_fields(JsonObject& record, const Options& options);
 
 /// Names of Measured::phase_ms, in order; they follow each other and add up to the train step.
@@ -30,23 +30,24 @@ struct Measured {
   double loss = 0;
   std::vector<double> step_ms;                     // slowest rank, timed steps only; all where
                                                    // it gave up while it warmed up
-  std::vector<double> peak_memory_bytes;           // by rank
+  std::vector<double> peak_memory_bytes;           // peaks by rank
   std::vector<double> peak_memory_by_class_bytes;  // maximum over the ranks, in enum order
-  std::vector<double> phase_ms;                    // of the median train step, mean over the ranks
+  std::vector<double> phase_ms;                    // parts of the median train step, mean over the
+                                                   // ranks
   std::vector<double> wait_ms;                     // likewise
-  std::vector<double> busy_ms;                     // by rank: own work, median over the timed steps
+  std::vector<double> busy_ms;                     // own work by rank, median over the timed steps
   std::vector<double> sent_bytes;  // per train step by group, maximum over the ranks
   std::vector<Pace> paces;         // by rank, over the timed steps
   std::optional<double> dropped;   // part of the experts' choices, under a capacity
-  bool gave_up = false;            // after fewer timed steps than it was asked for
+  bool gave_up = false;            // ended after fewer timed steps than it was asked for
   bool warmed_up = true;           // else it gave up before
 };
-/// Whether timed train steps are too slow by more than their noise explains: at least two, and
-/// the fastest is above the bound even if it were as much faster as the median is slower. All
-/// ranks know the same times, and so decide the same.
+/// True if timed train steps are slower than their noise explains. There have to be two at least.
+/// The fastest is above the bound even if it were as much faster as the median is slower. All ranks
+/// know the same times, and so decide the same.
 bool gives_up(const std::vector<double>& step_ms, double above_ms);
-/// The same of steps that warm up, where each takes 10 s or more: they are too slow by twice
-/// the bound. What a first step costs once is little beside that, and so is a hiccup.
+/// Judges steps of the warm-up that take 10 s or more each: hopeless if they exceed twice the
+/// bound. What a first step costs once is little beside that, and so is a hiccup.
 bool gives_up_warming_up(const std::vector<double>& step_ms, double above_ms);
 void add_result_fields(JsonObject& record, const Options& options, const Measured& measured);
 /// One line for a person.

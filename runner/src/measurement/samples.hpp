@@ -14,7 +14,7 @@ namespace shardbench {
 struct SampleKey {
   u64 seed;
   i64 step;    // train step, warm-up included
-  i64 sample;  // within the global batch
+  i64 sample;  // number within the global batch
 };
 
 /// seq_len + 1 tokens in [0, vocab): inputs are the first seq_len, targets the last.

@@ -14,7 +14,7 @@ struct StepStatistics {
   double spread = 0;  // (max − min) / median
 };
 
-/// Of at least one value.
+/// Requires at least one value.
 StepStatistics describe(std::vector<double> values);
 
 /// Places in `values` of the one or two in the middle, whose mean is the median.

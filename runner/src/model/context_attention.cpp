@@ -69,7 +69,7 @@ void add_keys(const RankContext& c, std::byte* to, i64 row, const Block& block) 
   c.device.add_columns({to, row, block.data(), width, width, c.extents.tokens});
 }
 
-/// What this rank's queries see of the keys that have come `step` ranks far.
+/// Keys that this rank's queries see, out of those that came from `step` ranks away.
 SeenKeys seen_after(const RankContext& c, i64 step) {
   const i64 own = c.extents.attention.seq_len;
   const bool from_before = step <= c.cp.rank();
@@ -99,7 +99,7 @@ void ring_backward(const RankContext& c, const ContextGradient& g) {
   const AttentionShape& a = c.extents.attention;
   const Block work = scores_of(c, a);
   Block keys = packed_keys(c, g.qkv);
-  Block d_keys;  // what this rank gives the next one
+  Block d_keys;  // gradients that this rank passes to the next one
   for (i64 step = 0; step < c.cp.size(); ++step) {
     std::optional<Pass> pass;
     std::optional<Pass> gradients;
@@ -168,8 +168,8 @@ class HeadExchange {
 
  private:
   i64 tokens() const { return c_.extents.tokens; }
-  i64 share() const { return tokens() * row_; }  // what one rank gives another
-  /// Of one sequence, what one rank gives another.
+  i64 share() const { return tokens() * row_; }  // values that one rank gives another
+  /// Values of one sequence that one rank gives another.
   i64 piece() const { return c_.extents.attention.seq_len * row_; }
   Block buffer() const {
     return c_.values(MemoryClass::workspace, c_.cp.size() * share(), "exchanged heads");

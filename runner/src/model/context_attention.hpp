@@ -17,10 +17,10 @@ namespace shardbench {
 /// Positions of this rank's tokens in their sequence.
 Positions positions_of(const RankContext& context);
 
-/// What a rank attends to: under Ulysses all tokens of its part of the heads.
+/// Shape of a rank's attention: under Ulysses all tokens of its part of the heads.
 AttentionShape attended_shape(const AttentionShape& own, const Layout& layout);
 
-/// Of rotated q, k, v. Ulysses keeps them as it has exchanged them: `again` is told so.
+/// Attention over rotated q, k, v. Ulysses keeps them exchanged: `again` tells it so.
 enum class Attending { first, again };
 void context_attention(
     const RankContext& context, Block& attended, Block& lse, const Block& qkv, Attending attending);

@@ -143,7 +143,7 @@ MadeOperand::MadeOperand(const RankContext& c, const LinearWeights& w, ProductRo
   if (agreed_.limit == nullptr) own_ = magnitudes.of(w.first, role);
 }
 
-/// By the limit that is known by then.
+/// Arguments for filling by the limit that is known by then.
 Device::Quantization MadeOperand::filling(const void* values) const {
   const Fp8Operand::Magnitude magnitude{own_ != nullptr ? own_ : agreed_.limit, agreed_.seen};
   return gathering_ == Gathering::in_8_bits

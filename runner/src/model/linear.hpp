@@ -55,11 +55,11 @@ class GatheredOperand {
 /// scaling its scale is known before. Without FP8 it is nothing.
 class MadeOperand {
  public:
-  /// Its magnitude lies in `magnitudes`. Under sequence parallelism a norm makes a part of its
-  /// rows: gathered as values they are read again.
+  /// Keeps its magnitude in `magnitudes`. Under sequence parallelism a norm makes a part of its
+  /// rows: rows gathered as values are read again.
   MadeOperand(const RankContext& context, const LinearWeights& w, ProductRole role,
       const Fp8Magnitudes& magnitudes, Gathering gathering);
-  /// What the kernel is to leave of `values`; nothing: values alone.
+  /// Form in which a kernel leaves `values` besides; empty: values alone.
   std::optional<Device::Quantization> left(const void* values);
   /// Once, when the values are there: all of them, or this rank's rows if the operand is
   /// gathered.
@@ -105,7 +105,7 @@ class LinearGradients {
   /// dw[out, in] += dyᵀ · x. In FP8 `magnitudes` has that of x since forward.
   void to_weights(
       const UnitView& gradients, const void* x, const Fp8Magnitudes& magnitudes = {}) const;
-  /// The same of x in 8 bits.
+  /// Takes x in 8 bits.
   void to_weights(const UnitView& gradients, const Fp8Operand& x) const;
 
  private:

@@ -6,7 +6,7 @@ namespace shardbench {
 
 namespace {
 
-/// Of a layer with `experts` of its experts.
+/// Parameters of a layer with `experts` of its experts.
 i64 layer_with(const ModelShape& shape, i64 layer, i64 experts) {
   const i64 attention = 2 * shape.hidden * shape.heads * shape.head_dim() +
       2 * shape.hidden * shape.kv_heads * shape.head_dim();

@@ -20,16 +20,16 @@ struct ModelShape {
   i64 vocab = 0;
   i64 seq_len = 0;
   bool tied = false;    // embedding and head are one matrix
-  i64 head_values = 0;  // of one head; 0: hidden / heads
-  i64 experts = 0;      // of each layer's mixture; 0: all layers are dense
+  i64 head_values = 0;  // values of one head; 0: hidden / heads
+  i64 experts = 0;      // experts of each layer's mixture; 0: all layers are dense
   i64 experts_per_token = 0;
   i64 expert_ffn = 0;      // width of one expert's SwiGLU
-  i64 shared_experts = 0;  // that every token has; of the same width
+  i64 shared_experts = 0;  // experts that every token goes through; of the same width
   i64 dense_layers = 0;    // the first ones, which have no experts
 
   i64 head_dim() const { return head_values > 0 ? head_values : hidden / heads; }
   bool has_experts(i64 layer) const { return experts > 0 && layer >= dense_layers; }
-  /// Of what every token of a layer goes through: of several shared experts as one.
+  /// Width that every token of a layer goes through: several shared experts count as one.
   i64 dense_width(i64 layer) const {
     return has_experts(layer) ? shared_experts * expert_ffn : ffn;
   }

@@ -58,9 +58,9 @@ Block uploaded(const RankContext& c, MemoryClass kind, const std::vector<std::in
   return block;
 }
 
-// Who chooses what.
+// Choice of experts.
 
-/// Of the rank of dp and cp with this index.
+/// Pinned choices of the rank of dp and cp with this index.
 std::vector<std::int32_t> pinned_by(const RankContext& c, i64 data_rank, MoeRouting routing) {
   RankContext other = c;
   other.at.dp = data_rank / c.layout.cp;
@@ -100,7 +100,7 @@ std::vector<i64> received_of(const RankContext& c, const std::vector<i64>& count
   return received;
 }
 
-/// Where everyone knows what the others choose: no data tell it.
+/// Rows under a routing that every rank computes for all others: no exchange of counts.
 ExpertRows known_rows(const RankContext& c) {
   const i64 capacity = capacity_of(c);
   const auto of = [&](i64 data_rank) {
@@ -116,8 +116,7 @@ ExpertRows known_rows(const RankContext& c) {
   return {of(self), received_of(c, counts)};
 }
 
-/// Where counts depend on the logits the host waits for them: as many numbers as there are
-/// experts, of each ep rank.
+/// Rows under a routing by logits: the host waits for the counts of all experts, from each ep rank.
 ExpertRows told_rows(const RankContext& c, const Block& own_counts) {
   const i64 experts = c.shape.experts;
   Block all;
@@ -252,7 +251,7 @@ void multiply(const RankContext& c, Gemm gemm, const void* a, const void* b, voi
   c.device.gemm(gemm);
 }
 
-/// The same for each expert of a run: rows follow each other, matrices lie `step` apart.
+/// Batches a product over the experts of a run: rows follow each other, matrices lie `step` apart.
 Gemm by_expert(const Run& run, Gemm gemm, i64 step) {
   if (run.experts == 1) return gemm;
   gemm.batch = run.experts;

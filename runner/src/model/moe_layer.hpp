@@ -26,9 +26,9 @@ struct RowOrders {
   Block by_rank;
 };
 
-/// What no data tell of who goes where, the same in all layers and micro-batches and found out
-/// once: under pinned routing all of it, under a capacity how many rows there are. The meta
-/// device has no logits: there a learned routing has the counts of a balanced one.
+/// Routing that is known without data, the same in all layers and micro-batches, and computed once.
+/// Pinned routing is known wholly; under a capacity the number of rows is. The meta device has no
+/// logits: there a learned routing has the counts of a balanced one.
 class KnownRouting {
  public:
   explicit KnownRouting(const RankContext& context);
@@ -50,8 +50,8 @@ class KnownRouting {
   RowOrders orders_;
 };
 
-/// What forward leaves for backward; "rows" are those that have come to this rank's experts,
-/// those of one expert after the other's.
+/// Activations that forward keeps for backward. "Rows" are those that have come to this rank's
+/// experts, expert by expert.
 struct ExpertActivations {
   ExpertRows counts;
   Block probabilities;  // [tokens, experts]
@@ -69,7 +69,7 @@ struct ExpertActivations {
 class RowTravel {
  public:
   enum class Way { to_experts, to_tokens };
-  /// Without ep they have come.
+  /// Starts the travel; without ep the rows are there at once.
   RowTravel(
       const RankContext& context, const ExpertRows& counts, Block rows, Way way, MemoryClass kind);
   void wait();

@@ -17,7 +17,7 @@ std::vector<i64> rows_by_expert(
 /// Where rows lie that come by rank, from each of `peers` ranks those of its `own` experts, if
 /// they lie by expert; and the other way round. `counts` [peers, own].
 struct RunOrder {
-  std::vector<std::int32_t> by_expert;  // of each row by expert, its number by rank
+  std::vector<std::int32_t> by_expert;  // number by rank, of each row by expert
   std::vector<std::int32_t> by_rank;
 };
 RunOrder run_order(const std::vector<i64>& counts, i64 own);

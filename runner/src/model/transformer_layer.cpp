@@ -23,7 +23,7 @@ Block normed(const RankContext& c, const Block& x, const void* w, std::string_vi
   return y;
 }
 
-/// Of the SwiGLU that every token goes through, on this rank; 0: there is none.
+/// Width of the SwiGLU that every token goes through, on this rank; 0: there is none.
 i64 dense_width(const RankContext& c, const UnitView& w) {
   return c.shape.dense_width(w.unit->layer) / c.layout.tp;
 }
@@ -105,7 +105,7 @@ void attend(const RankContext& c, LayerActivations& s, Attending attending) {
   c.device.attention(s.attended.data(), s.lse.data(), s.qkv.data(), work.data(), a);
 }
 
-/// What a layer drops in forward, to compute it again in backward.
+/// Parts of a layer that forward drops and backward computes again.
 struct Dropped {
   bool norms_and_product;
   bool core;
@@ -203,7 +203,7 @@ void* norm_of(const RankContext& c, const WeightWork& work, TensorKind kind) {
   return work.norms.data() + c.gradient_bytes(first);
 }
 
-/// Where a backward leaves gradients of weights: in the unit, or as work for later.
+/// Place of the weights' gradients from a backward: in the unit, or as work for later.
 struct WeightSide {
   const UnitView* now = nullptr;
   WeightWork* later = nullptr;

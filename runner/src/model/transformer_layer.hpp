@@ -9,9 +9,9 @@
 
 namespace shardbench {
 
-/// What forward leaves for backward (README, "Activation memory"). Recompute selective drops
-/// the norms' outputs and the activated rows, or the attended values and their log-sum-exp, as
-/// the profile has it; full keeps residual_in alone.
+/// Activations that forward keeps for backward (README, "Activation memory"). Recompute selective
+/// drops the norms' outputs and the activated rows, or the attended values and their log-sum-exp,
+/// as the profile has it; full keeps residual_in alone.
 struct LayerActivations {
   Block residual_in;   // [rows, hidden]
   Block norm1;         // [rows, hidden]
@@ -35,11 +35,11 @@ Block layer_forward(const RankContext& context, const UnitView& weights, Recompu
 void layer_backward(const RankContext& context, const UnitView& weights, const UnitView& gradients,
     Recompute recompute, LayerActivations saved, Block& stream);
 
-/// What the gradient to a layer's input leaves for those of its weights: what its products have
-/// multiplied, the gradients of what they made, and the norms' gradients, which are there.
+/// Work that the gradient to a layer's input leaves for the weights' gradients: factors of its
+/// products, gradients of their results, and the norms' finished gradients.
 struct WeightWork {
   Block norm1;      // [rows, hidden]
-  Block d_qkv;      // of q, k, v as projected
+  Block d_qkv;      // gradients of q, k, v as projected
   Block attended;   // [tokens, heads·head_dim / tp]
   Block d_mid;      // [rows, hidden]: gradient of residual_mid
   Block norm2;      // [rows, hidden]
@@ -51,7 +51,7 @@ struct WeightWork {
 
 // layer_backward in two halves.
 
-/// As layer_backward, without gradients of weights.
+/// Computes layer_backward without gradients of weights.
 WeightWork layer_input_gradient(const RankContext& context, const UnitView& weights,
     Recompute recompute, LayerActivations saved, Block& stream);
 /// Adds to `gradients`; uses up `work`.

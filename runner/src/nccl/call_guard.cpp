@@ -8,7 +8,7 @@
 namespace shardbench {
 namespace {
 
-// Between two looks at the first thread. Calls are over long before the second one.
+// Pause between two looks at the first thread. Calls are over long before the second one.
 constexpr int pause_ms = 20;
 
 }  // namespace

@@ -46,7 +46,7 @@ class CallGuard {
   double limit_s_;
   /// Held by the thread that may touch sockets and fail: by the first one but for its calls.
   std::mutex turn_;
-  const std::string* what_ = nullptr;  // of the call under way
+  const std::string* what_ = nullptr;  // name of the call under way
   TimePoint since_{};
   unsigned calls_ = 0;
   std::atomic<bool> stopping_{false};

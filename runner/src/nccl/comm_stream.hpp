@@ -14,20 +14,19 @@ class CommStream {
   CommStream(const CommStream&) = delete;
   CommStream& operator=(const CommStream&) = delete;
 
-  /// It is the stream that computes: what it is given stands in computation's way by itself.
+  /// True for the stream that computes: its operations delay computation by themselves.
   virtual bool computes() const { return false; }
-  /// As cudaStream_t, for NCCL.
+  /// The stream as cudaStream_t, for NCCL.
   virtual void* native() = 0;
-  /// What this stream is given next starts after all that the device was given to compute.
+  /// Makes this stream's next work start after all computation that the device was given.
   virtual void follow_compute() = 0;
-  /// What the device is given to compute from now on starts after all that this stream's next
-  /// operation waits for: so the operation finds multiprocessors before a product has all.
+  /// Makes later computation start after everything that this stream's next operation waits for.
   virtual void go_first() {}
   /// A point after what this stream was given so far; counted from 1, in order.
   virtual u64 mark() = 0;
-  /// What the device is given to compute from now on starts after that point.
+  /// Makes later computation start after that point.
   virtual void hold_compute(u64 mark) = 0;
-  /// What this stream is given next starts after `mark` of `other`, which is of the same kind.
+  /// Makes this stream's next work start after `mark` of `other`, which is of the same kind.
   virtual void follow(CommStream& other, u64 mark) = 0;
   /// The stream has come as far as that point.
   virtual bool reached(u64 mark) = 0;

@@ -45,7 +45,7 @@ u64 NcclCommunicator::record(Operation operation, u64 sequence, i64 bytes, i64 p
   return recorder_->entered(group_, operation, sequence, bytes, peer);
 }
 
-/// After it the operation is the stream's.
+/// Issues an operation; afterwards it is the stream's.
 Token NcclCommunicator::issue(
     Operation operation, i64 bytes, const std::function<NcclResult()>& call) {
   issue_messages();
@@ -193,7 +193,7 @@ void NcclCommunicator::hold_compute(u64 mark) {
 void NcclCommunicator::wait(Token token) {
   const auto of_token = [&](const auto& entry) { return entry.token == token; };
   if (std::any_of(messages_.begin(), messages_.end(), of_token)) issue_messages();
-  // From the end: the host is ahead of the device, and waits for what it has just asked for.
+  // Search from the end: the host, ahead of the device, mostly waits for its newest operation.
   const auto at = std::find_if(under_way_.rbegin(), under_way_.rend(), of_token);
   if (at == under_way_.rend()) return;
   if (recorder_ != nullptr) recorder_->waiting(at->recorded);

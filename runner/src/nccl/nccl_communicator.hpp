@@ -72,7 +72,7 @@ class NcclCommunicator final : public Communicator {
   u64 sequence_of(const Message& message);
   void hold_compute(u64 mark);
 
-  /// What the device has to do next here.
+  /// Next operation of the device here.
   std::optional<std::string> oldest() const;
   /// Ends the rank when that has not moved within the limit.
   void check_time();
@@ -90,7 +90,7 @@ class NcclCommunicator final : public Communicator {
   Token last_token_ = 0;
   std::vector<Message> messages_;
   std::deque<UnderWay> under_way_;
-  TimePoint moved_{};  // when the first of them came to be the first
+  TimePoint moved_{};  // time at which the oldest operation became the first
   u64 held_ = 0;       // the device's computation waits for all up to this mark
   std::vector<std::pair<Mark, Mark>>
       waits_;  // between which the device stood still, not yet told as time

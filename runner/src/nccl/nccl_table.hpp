@@ -79,7 +79,7 @@ struct NcclTable {
       void* stream) = nullptr;
   const char* (*get_error_string)(NcclResult result) = nullptr;
   const char* (*get_last_error)(NcclComm* comm) = nullptr;
-  // Since 2.19; null before.
+  // Functions of NCCL 2.19 and later; else null.
   NcclResult (*comm_register)(
       NcclComm* comm, void* buffer, std::size_t bytes, void** handle) = nullptr;
   NcclResult (*comm_deregister)(NcclComm* comm, void* handle) = nullptr;

@@ -24,11 +24,12 @@ namespace shardbench {
 
 class NcclCommunicator;
 
-/// What a rank lends to NCCL.
+/// Services of a rank for NCCL.
 struct NcclHost {
   /// The id that member 0 of the group has made; `own` is that on member 0. Collective.
   std::function<NcclUniqueId(const Group& group, const NcclUniqueId& own)> exchange_id;
-  /// Between two polls: moves the sockets, where errors of peers arrive, and sleeps a moment.
+  /// Called between two polls: moves the sockets, where errors of peers arrive, and sleeps a
+  /// moment.
   std::function<void()> pause;
   /// How long one wait may take, and how long an operation may be the device's next.
   double limit_s = 0;
@@ -61,9 +62,9 @@ class NcclWorld {
   /// Memory that operations use from now on: NCCL may send from it and into it without a copy.
   /// Where it refuses, operations copy as before.
   void register_memory(void* data, i64 bytes);
-  /// Of all communicators together.
+  /// Registered bytes of all communicators together.
   i64 registered_bytes() const { return registered_bytes_; }
-  /// While the host waits for the device: ends the rank when NCCL reports an error, or when an
+  /// Checks while the host waits for the device: ends the rank if NCCL reports an error, or if an
   /// operation does not end.
   void check();
   /// Frees what peers may be waiting for, when this rank fails. Each communicator once, all in

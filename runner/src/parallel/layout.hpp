@@ -20,24 +20,24 @@ constexpr bool halves_backward(ScheduleKind kind) {
   return kind == ScheduleKind::zb_h1 || kind == ScheduleKind::zb_v;
 }
 enum class Axis { tp, dp, pp, cp };
-/// Which axis has neighbouring ranks: the first is fastest.
+/// Order of the axes: ranks of the first one are neighbours.
 using RankOrder = std::array<Axis, 4>;
 
 /// How the ranks of cp share attention (context_attention.hpp).
 enum class ContextMode { ring, ulysses };
 
-/// Who chooses a token's experts: the router, or its place in the sequence, so that all experts
-/// have the same number of tokens, or a few have half of them.
+/// Chooser of a token's experts: the router, or the token's place in the sequence. Places give all
+/// experts the same number of tokens, or a few of them half of all.
 enum class MoeRouting { learned, balanced, skewed };
 
-/// What `recompute: selective` computes again.
+/// Parts that `recompute: selective` computes again.
 enum class Selective { norms_and_product, attention };
 
-/// When the exchange of experts' rows travels under the experts that all tokens have: never, as
-/// forward takes rows back, or always.
+/// Time at which experts' rows travel under the experts that all tokens have: never, as forward
+/// takes rows back, or always.
 enum class ExpertOverlap { none, way_back, both_ways };
 
-/// What trainers with the same layout do differently (profile.hpp).
+/// Differences between trainers with the same layout (profile.hpp).
 struct Habits {
   i64 vocab_multiple = 128;  // each tp rank's part of the vocabulary is padded to it
   Selective selective = Selective::norms_and_product;
@@ -67,7 +67,7 @@ struct Layout {
   bool overlap = true;
   i64 bucket_bytes = i64{25} << 20;
   Habits habits;
-  Scaling fp8 = Scaling::none;  // of the layers' products
+  Scaling fp8 = Scaling::none;  // scaling of the layers' products
   MoeRouting moe_routing = MoeRouting::learned;
   double moe_capacity = 0;  // rows of an expert / what balance gives it; 0: all that come
   double moe_aux_loss = 0;  // coefficient of the loss for balance
@@ -97,7 +97,7 @@ std::string rank_order_name(const RankOrder& order);
 /// By that name, or by all four axes; nothing for another text.
 std::optional<RankOrder> rank_order_of(std::string_view name);
 
-/// Where a rank stands on each axis.
+/// Place of a rank on each axis.
 struct Coordinates {
   i64 tp = 0;
   i64 dp = 0;
@@ -106,7 +106,7 @@ struct Coordinates {
   bool operator==(const Coordinates&) const = default;
 };
 
-/// Among the ranks with the same weights: those of cp follow each other, in any rank order.
+/// Index among the ranks with the same weights: those of cp follow each other, in any rank order.
 i64 data_index(const Layout& layout, const Coordinates& at);
 /// The ranks with the same weights as `self`, by their data_index.
 std::vector<i64> data_group(const Layout& layout, const Coordinates& self);

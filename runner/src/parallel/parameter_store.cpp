@@ -46,7 +46,7 @@ ParameterStore::ParameterStore(const RankContext& context, const Groups& groups,
       own * context_.device.precision().optimizer_copies, "optimizer state");
   square_sum_ =
       context_.memory.allocate(MemoryClass::communication, i64{sizeof(double)}, "sum of squares");
-  // What pads units is never written.
+  // Padding of units is never written again.
   context_.device.zero(gradients_.data(), gradients_.bytes());
   initialize_weights(seed);
 }
@@ -185,9 +185,9 @@ void ParameterStore::scatter_unit(std::size_t index, Block buffer, MicroBatch mi
   pending_.push_back({&group, token, index, std::move(buffer), micro_batch == MicroBatch::last});
 }
 
-/// Before a reduction starts. What is held back makes computation wait, and all that comes
-/// after it: only memory is worth that, of units' gradients or of the transport; and replicas,
-/// whose sums start when those before them have ended.
+/// Makes room before a reduction starts. What is held back makes computation wait, and all that
+/// comes after it: only memory is worth that, of units' gradients or of the transport; and
+/// replicas, whose sums start when those before them have ended.
 void ParameterStore::make_room(const Communicator& group) {
   const bool replicates = replicate_.size() > 1;
   if (shards_gradients() || group.holds_memory() || replicates) keep_in_flight(most_pending - 1);
@@ -283,9 +283,9 @@ Span owned_of(const TensorSlot& slot, const ParameterStore::Owned& own) {
 
 }  // namespace
 
-/// Under sequence parallelism each TP rank saw a part of the tokens with its whole norm
-/// weights: their gradients are summed as one vector. So are the router's, for each of them saw
-/// a part of what experts made.
+/// Sums norms' gradients as one vector: under sequence parallelism each TP rank saw a part of the
+/// tokens with its whole norm weights. So are the router's, for each of them saw a part of what
+/// experts made.
 void ParameterStore::sum_norm_gradients() {
   if (context_.layout.tp == 1) return;
   if (!context_.sequence_parallel() && context_.shape.experts == 0) return;
@@ -327,7 +327,7 @@ void ParameterStore::sum_norm_gradients() {
 const double* ParameterStore::sum_squares() {
   auto* sum = reinterpret_cast<double*>(square_sum_.data());
   context_.device.zero(sum, square_sum_.bytes());
-  // What several ranks hold is counted by the first of them.
+  // Values that several ranks hold are counted by the first of them.
   const bool sharded = context_.layout.zero > 0;
   const bool first_copy = (sharded ? replicate_ : dp_).rank() == 0;
   const bool first_experts = sharded || edp_.rank() == 0;

@@ -47,7 +47,7 @@ class ParameterStore {
   UnitView open_gradients(std::size_t unit);
   enum class MicroBatch { not_last, last };
   void close_gradients(std::size_t unit, MicroBatch micro_batch);
-  /// Of an embedding that the head has used: more is added to them in this micro-batch.
+  /// Pauses gradients of an embedding that the head has used: more is added in this micro-batch.
   void pause_gradients(std::size_t unit);
   /// After it, owned gradients are those of the global batch.
   void finish_reduction();
@@ -109,19 +109,19 @@ class ParameterStore {
   Communicator& pp_;
   std::vector<Unit> units_;
   i64 bucket_elements_;
-  Run common_;  // of all ranks of dp and cp
+  Run common_;  // run over all ranks of dp and cp
   Run spread_;  // experts
   Block weights_;
   Block gradients_;
   Block optimizer_;
   std::vector<Block> gathered_;   // stage 3, by unit
   std::vector<Token> gathering_;  // stage 3 before use; stages 1 and 2 after the update
-  std::vector<bool> fresh_;       // by unit: nothing was added to its gradients in this step
+  std::vector<bool> fresh_;       // true per unit: no gradient was added in this step
   Block square_sum_;
   std::vector<Block> open_gradients_;  // stage 2 and 3, by unit
   std::deque<Pending> pending_;
-  std::vector<bool> replicated_;    // by unit: its sum over the replicas has been started
-  std::vector<Token> replicating_;  // those under way
+  std::vector<bool> replicated_;    // true per unit: its sum over the replicas has been started
+  std::vector<Token> replicating_;  // sums over replicas that are under way
 };
 
 }  // namespace shardbench

@@ -27,7 +27,7 @@ enum class TensorKind {
   final_norm,
   head,
   router,
-  expert_gate,  // one of each for each expert that the rank has
+  expert_gate,  // expert tensors: one of each for each expert of the rank
   expert_up,
   expert_down
 };
@@ -36,7 +36,7 @@ struct TensorSlot {
   TensorKind kind;
   TensorRegion region;
   i64 global_rows;
-  bool sharded;  // over tp; norms are not
+  bool sharded;  // true: sharded over tp; norms are not
   i64 offset;    // elements from the start of the unit
 
   i64 count() const { return region.rows * region.columns; }
@@ -50,10 +50,10 @@ enum class UnitKind { embedding, layer, experts, head, tied_head };
 struct Unit {
   UnitKind kind;
   i64 layer;  // -1 for ends
-  i64 chunk;  // of the rank's, that the unit is of
+  i64 chunk;  // the rank's chunk that has the unit
   std::vector<TensorSlot> slots;
-  i64 elements;    // without padding
-  i64 padded;      // to a multiple of 128 for each rank that shares it under ZeRO
+  i64 elements;    // elements without padding
+  i64 padded;      // elements, padded to a multiple of 128 for each rank that shares it under ZeRO
   i64 offset;      // elements from the start of the stage's flat buffers
   i64 shards;      // ranks that share it under ZeRO
   i64 own_offset;  // elements from the start of buffers of parts

@@ -29,9 +29,9 @@ class Places {
   std::unordered_map<i64, i64> taken_;
 };
 
-/// For vector loads and the tensor cores' operands.
+/// Alignment for vector loads and the tensor cores' operands.
 constexpr i64 place_alignment = 256;
-/// More than any address space.
+/// Limit above any address space.
 constexpr i64 most_place_bytes = i64{1} << 60;
 
 }  // namespace shardbench

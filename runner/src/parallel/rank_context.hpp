@@ -14,13 +14,13 @@ namespace shardbench {
 
 /// Extents on one rank, in elements.
 struct Extents {
-  i64 tokens;  // of a micro-batch: micro_batch · seq_len / cp
-  i64 rows;    // of the residual stream: tokens, or tokens / tp under sequence parallelism
+  i64 tokens;  // tokens of a micro-batch: micro_batch · seq_len / cp
+  i64 rows;    // rows of the residual stream: tokens, or tokens / tp under sequence parallelism
   i64 hidden;
-  i64 ffn;         // of a dense layer
-  i64 expert_ffn;  // of one expert
+  i64 ffn;         // width of a dense layer
+  i64 expert_ffn;  // width of one expert
   i64 vocab;       // rows of this rank's part of embedding and head, padding included
-  i64 real_vocab;  // of them, those of the vocabulary
+  i64 real_vocab;  // rows among them that are in the vocabulary
   i64 first_vocab;
   i64 logit_stride;  // values from one row of logits to the next: at least vocab
   AttentionShape attention;
@@ -47,8 +47,9 @@ struct RankContext {
   Extents extents;
   double loss_scale;  // 1 / tokens of the global batch: the one place where the mean is taken
 
-  Fp8Scaling* fp8 = nullptr;              // of the layers' products; null: they are over values
-  const KnownRouting* routing = nullptr;  // what is known of it; null: nothing
+  Fp8Scaling* fp8 = nullptr;              // scaling of the layers' products; null: they are over
+                                          // values
+  const KnownRouting* routing = nullptr;  // routing that is known without data; null: none
 
   bool sequence_parallel() const { return layout.sequence_parallel && layout.tp > 1; }
   Dtype value_dtype() const { return device.precision().value; }
@@ -73,7 +74,7 @@ struct UnitView {
   std::byte* base;
   i64 element_bytes;
   bool fresh = false;  // gradients to which nothing was added yet: their memory holds anything
-  const UnitView* experts = nullptr;  // of a layer that has them
+  const UnitView* experts = nullptr;  // experts of a layer that has them
   Accumulate accumulate() const { return fresh ? Accumulate::no : Accumulate::yes; }
   void* at(TensorKind tensor) const { return base + unit->slot(tensor).offset * element_bytes; }
 };
@@ -81,7 +82,7 @@ struct UnitView {
 // The crossings between the parts that tensor parallelism cuts (g and ḡ of Megatron-LM's
 // papers: arXiv 1909.08053, 2205.05198).
 
-/// Whether what is started is waited for at once, or travels under products.
+/// An operation is waited for at once, or travels under products.
 enum class Travel { alone, under_products };
 
 /// Says of what is started while it lives that it travels under products.
@@ -123,11 +124,11 @@ class RowSum {
  private:
   Communicator& tp_;
   Block partial_;
-  Block rows_;  // none: the sum is where the parts were
+  Block rows_;  // empty: the sum is where the parts were
   Token token_ = 0;
 };
 
-/// The same at once.
+/// Sums and waits.
 Block sum_to_rows(
     const RankContext& context, Block partial, MemoryClass kind, std::string_view what);
 

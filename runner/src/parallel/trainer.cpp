@@ -111,7 +111,8 @@ void Trainer::forward(i64 step, const Piece& piece) {
     leave_to(stage_of(piece) + 1, piece, std::move(residual));
 }
 
-/// What a stage of another rank waits for leaves; one of this rank has it already.
+/// Hands a stage's output to the next stage: a stage of another rank gets it by a message, one of
+/// this rank has it already.
 void Trainer::leave_to(i64 stage, const Piece& piece, Block stream) {
   if (pipeline_.rank_of(stage) == context_.at.pp)
     flight_of({piece.micro, pipeline_.chunk_of(stage)}).arriving = std::move(stream);
@@ -119,13 +120,13 @@ void Trainer::leave_to(i64 stage, const Piece& piece, Block stream) {
     flight_of(piece).leaving = std::move(stream);
 }
 
-/// On the last stage: the unit of the final norm.
+/// Unit of the final norm, on the last stage.
 std::size_t Trainer::norm_unit() const {
   const std::vector<Unit>& units = parameters_.units();
   return units.size() - (units.back().kind == UnitKind::tied_head ? 2 : 1);
 }
 
-/// On the last stage: the unit of the matrix that makes logits.
+/// Unit of the matrix that makes logits, on the last stage.
 std::size_t Trainer::table_unit() const {
   if (!context_.shape.tied) return norm_unit();
   return context_.at.pp == 0 ? 0 : norm_unit() + 1;
@@ -155,7 +156,8 @@ bool Trainer::has_experts(std::size_t unit) const {
   return unit + 1 < units.size() && units[unit + 1].kind == UnitKind::experts;
 }
 
-/// With the weights of the layer below under way. Gradients stay open.
+/// Computes a layer's backward while the weights of the layer below are under way. Gradients stay
+/// open.
 void Trainer::layer_backward_of(std::size_t unit, LayerActivations saved, Block& stream) {
   const std::vector<Unit>& units = parameters_.units();
   UnitView weights = parameters_.open_weights(unit);
@@ -164,7 +166,7 @@ void Trainer::layer_backward_of(std::size_t unit, LayerActivations saved, Block&
     experts = parameters_.open_weights(unit + 1);
     weights.experts = &experts;
   }
-  // Of the rank's own chunk: another one's last unit may be a layer's experts too.
+  // Prefetch within the rank's own chunk: another chunk's last unit may be a layer's experts too.
   const bool below = unit > units_of_chunk(units[unit].chunk).first;
   if (below && units[unit - 1].kind == UnitKind::experts) parameters_.prefetch_weights(unit - 2);
   if (below && units[unit - 1].kind != UnitKind::embedding) parameters_.prefetch_weights(unit - 1);
@@ -265,7 +267,7 @@ void Trainer::transfer(const Action& action) {
     if (one.message.side == Side::send) flight_of(one.message.piece).leaving.reset();
 }
 
-/// Of those that were sent ahead.
+/// Ends messages that were sent ahead.
 template <typename Which>
 void Trainer::end_travel(Which which) {
   if (std::none_of(travelling_.begin(), travelling_.end(),
@@ -285,7 +287,7 @@ void Trainer::end_travel(Which which) {
   spend(&PhaseTimes::transfer_s, start);
 }
 
-/// What the device was given since `start`.
+/// Counts the device's work since `start`.
 void Trainer::spend(double PhaseTimes::*phase, const Mark& start) {
   spent_.push_back({phase, start, context_.device.mark()});
 }

@@ -19,11 +19,11 @@ namespace shardbench {
 /// Time spent since the trainer was made. The parts follow each other; the time between them
 /// belongs to none.
 struct PhaseTimes {
-  double forward_s = 0;        ///< with the waits for tp and for gathered weights
+  double forward_s = 0;        ///< includes waits for tp and for gathered weights
   double backward_s = 0;       ///< likewise
   double transfer_s = 0;       ///< activations and their gradients between stages
-  double reduction_s = 0;      ///< what is left of the gradients' reduction after backward
-  double gradient_norm_s = 0;  ///< with the wait for the slowest rank
+  double reduction_s = 0;      ///< rest of the gradients' reduction after backward
+  double gradient_norm_s = 0;  ///< includes the wait for the slowest rank
   double optimizer_s = 0;      ///< without overlap, with the gathering of weights (zero 1, 2)
 };
 
@@ -56,7 +56,7 @@ class Trainer {
   const PhaseTimes& times() const { return times_; }
 
  private:
-  /// What a micro-batch in flight holds on a chunk of this rank.
+  /// State of a micro-batch in flight on a chunk of this rank.
   struct InFlight {
     Block ids;       // first stage of the model
     Block arriving;  // received residual stream or gradient, sent ones until they have left
@@ -84,7 +84,7 @@ class Trainer {
   void weight_gradient(const Piece& piece);
   void leave_to(i64 stage, const Piece& piece, Block stream);
   void head(i64 step, const Piece& piece, const Block& residual);
-  /// Of a layer whose experts are the unit after it.
+  /// True for a layer whose experts are the unit after it.
   bool has_experts(std::size_t unit) const;
   /// The unit after this one and its experts.
   std::size_t after(std::size_t unit) const { return unit + (has_experts(unit) ? 2 : 1); }

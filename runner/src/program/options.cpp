@@ -470,7 +470,7 @@ void merge_model(Options& o) {
   take(o.model.expert_ffn, named.expert_ffn);
   take(o.model.shared_experts, named.shared_experts);
   take(o.model.dense_layers, named.dense_layers);
-  // Without dense layers nothing has their width.
+  // Models without dense layers take the experts' width.
   if (o.model.experts > 0 && o.model.dense_layers == 0) take(o.model.ffn, o.model.expert_ffn);
   o.model.tied = o.tied.value_or(named.tied);
   if (o.model.kv_heads == 0) o.model.kv_heads = o.model.heads;
@@ -488,7 +488,7 @@ std::optional<Error> complete(Options& o) {
   if (o.rank >= o.world_size)
     return usage("rank " + std::to_string(o.rank) + " is not below the world size, " +
         std::to_string(o.world_size));
-  // What is not in 8 bits is in the device's own format.
+  // Values outside 8 bits are in the device's own format.
   if (o.layout.fp8 != Scaling::none) o.dtype = o.device == "cpu" ? Dtype::fp32 : Dtype::bf16;
   take_defaults(o);
   return std::nullopt;

@@ -22,7 +22,7 @@ struct Options {
   std::string model_name;
   ModelShape model;
   std::string profile = "own";
-  std::optional<bool> tied;  // as said; none: as the named model has it
+  std::optional<bool> tied;  // option as given; empty: as in the named model
   Dtype dtype = Dtype::fp32;
   std::string device = "cpu";
   std::string comm;  // empty: what the device uses
@@ -32,7 +32,8 @@ struct Options {
   i64 steps = 5;
   u64 seed = 1;
   std::optional<i64> memory_limit_bytes;
-  std::optional<double> peak_flops;  // per rank, dense, of the dtype; without it there is no MFU
+  std::optional<double> peak_flops;  // peak per rank, dense, of the dtype; without it there is no
+                                     // MFU
   std::optional<double> give_up_above_ms;  // a train step; none: it runs all of them
   std::string records;                     // empty: no records
   std::string rendezvous;

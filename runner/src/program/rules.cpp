@@ -29,16 +29,16 @@ struct Rule {
   Nature nature = Nature::impossible;
 };
 
-// What the kernels' 32-bit indices reach.
+// Reach of the kernels' 32-bit indices.
 constexpr i64 most_row_values = (i64{1} << 32) - 1;
 
-// What cublasLt asks of rows and columns of operands in 8 bits: 16 bytes.
+// Alignment of rows and columns of operands in 8 bits for cublasLt: 16 bytes.
 constexpr i64 fp8_multiple = 16;
 
 // Numbers of rows are 32 bits wide.
 constexpr i64 most_expert_rows = (i64{1} << 31) - 1;
 
-/// Of heads, widths and sequences.
+/// Rules on heads, widths and sequences.
 std::vector<Rule> tensor_rules() {
   return {
 
@@ -83,7 +83,7 @@ std::vector<Rule> tensor_rules() {
           }}};
 }
 
-/// Of ranks with the same weights.
+/// Rules on ranks with the same weights.
 std::vector<Rule> data_rules() {
   return {{"runner:zero_dp", "zero > 0 and dp * cp = 1", "ZeRO needs dp or cp above 1",
               [](const Layout& l, const ModelShape&) { return l.zero > 0 && l.data_ranks() == 1; }},
@@ -99,7 +99,7 @@ std::vector<Rule> data_rules() {
           }}};
 }
 
-/// Of stages.
+/// Rules on stages.
 std::vector<Rule> pipeline_rules() {
   return {{"runner:pp_layers", "pp * vpp > layers", "a pipeline stage needs a layer",
               [](const Layout& l, const ModelShape& m) { return l.pp * l.vpp > m.layers; }},
@@ -130,7 +130,7 @@ std::vector<Rule> pipeline_rules() {
           }}};
 }
 
-/// Of mixtures of experts.
+/// Rules on mixtures of experts.
 std::vector<Rule> expert_rules() {
   return {{"runner:ep_experts", "experts = 0 and ep > 1",
               "expert parallelism needs a model with experts",
@@ -185,7 +185,7 @@ std::vector<Rule> expert_rules() {
           }}};
 }
 
-/// Of what the kernels and the schedule take; the wasteful ones come last.
+/// Rules on sizes that the kernels and the schedule take; the wasteful ones come last.
 std::vector<Rule> size_rules() {
   return {
       {"runner:rows", "micro_batch * seq_len / cp * ffn / tp > 4294967295",
@@ -229,7 +229,7 @@ const std::vector<Rule>& rules() {
   return table;
 }
 
-/// Whose degrees have no limit of their own.
+/// Axes whose degrees have no limit of their own.
 constexpr std::array<const char*, 7> axes{"dp", "tp", "pp", "cp", "ep", "vpp", "dp_replicate"};
 
 /// Axes of other trainers, whose default is all that this one has.
@@ -267,7 +267,7 @@ std::optional<Error> stages_refusal(const Layout& layout, const ModelShape& mode
       std::to_string(model.layers));
 }
 
-/// What this program has for a device: formats and communicators.
+/// Refuses formats and communicators that this program lacks on a device.
 std::optional<Error> platform_refusal(const Options& o, const Platforms& platforms) {
   const std::string device = "device '" + o.device + "'";
   const PlatformKind* kind = find_platform(platforms, o.device);

@@ -14,8 +14,8 @@ namespace shardbench {
 /// The first rule that the run breaks; nothing when it can be run.
 std::optional<Error> refusal(const Options& options, const Platforms& platforms);
 
-/// The same for the layout of a model alone. Waste: layouts that train correctly, and so slowly
-/// that no one wants their number.
+/// Refuses the layout of a model alone. Waste: layouts that train correctly, and so slowly that no
+/// one wants their number.
 enum class Waste { refused, allowed };
 std::optional<Error> layout_refusal(
     const Layout& layout, const ModelShape& model, Waste waste = Waste::refused);

@@ -47,7 +47,7 @@ std::vector<Slot> slots_of(const Pipeline& pipeline, i64 rank) {
   return slots;
 }
 
-/// With what arrives for the next slot.
+/// Fills a slot, with the receives for the next one.
 void fill(ScheduleBuilder& b, const Slot& slot, const Slot& next) {
   if (slot.forward) {
     b.compute(ActionKind::forward, *slot.forward);

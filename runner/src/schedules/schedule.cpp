@@ -65,7 +65,7 @@ std::vector<Action> list_of(ScheduleKind kind, const Pipeline& pipeline, i64 ran
                               : interleaved(pipeline, rank);
 }
 
-/// What has been done for one piece.
+/// Finished work on one piece.
 struct Done {
   i64 forward = 0;
   i64 input = 0;   // gradients to the input

@@ -41,12 +41,12 @@ struct Message {
 /// computed, what is sent until that, or until the next transfer of the same flow.
 struct Action {
   ActionKind kind;
-  Piece piece = {};                    // of all kinds but transfer
-  std::vector<Message> messages = {};  // of a transfer; what is received comes first
-  bool ahead = false;                  // of a transfer, whose messages are of one flow then
+  Piece piece = {};                    // set for all kinds but transfer
+  std::vector<Message> messages = {};  // messages of a transfer; receives come first
+  bool ahead = false;                  // transfer whose messages are sent ahead, all of one flow
 };
 
-/// Whether a message that was sent ahead has to have ended before that action.
+/// True if a message that was sent ahead has to end before that action.
 bool ends_before(const Message& message, const Action& action);
 
 struct Pipeline {

@@ -41,7 +41,7 @@ class ScheduleBuilder {
   std::vector<Action> actions_;
 };
 
-/// What 1F1B does for a backward, and what it does until the next input is there.
+/// Work of 1F1B for a backward, and until the next input is there.
 struct BackwardOf {
   ActionKind kind;
   std::function<void(ScheduleBuilder&, const Piece&)> then;
@@ -55,7 +55,7 @@ std::vector<Action> one_forward_one_backward(const Pipeline& pipeline, i64 rank)
 /// 1F1B over several chunks for each rank. Micro-batches are a multiple of the ranks.
 std::vector<Action> interleaved(const Pipeline& pipeline, i64 rank);
 std::vector<Action> zero_bubble_h1(const Pipeline& pipeline, i64 rank);
-/// Over a folded pipeline of two chunks for each rank.
+/// Runs over a folded pipeline of two chunks for each rank.
 std::vector<Action> zero_bubble_v(const Pipeline& pipeline, i64 rank);
 
 }  // namespace shardbench

@@ -12,7 +12,7 @@ namespace {
 
 /// Sender, receiver, and the place in the order of messages between them.
 using MessagePlace = std::tuple<i64, i64, i64>;
-/// What crosses a border between two stages: micro-batch, the stage before it, flow.
+/// Content of a message over a border between two stages: micro-batch, the stage before it, flow.
 using MessageContent = std::tuple<i64, i64, Flow>;
 
 struct MessageMeeting {
@@ -59,11 +59,11 @@ class ScheduleSimulation {
     i64 number;
     std::vector<Action> actions;
     std::size_t at = 0;
-    bool arrived = false;  // at the transfer where it stands
+    bool arrived = false;  // stands at its transfer
     double time = 0;
     double busy = 0;
-    std::vector<MessagePlace> places = {};           // of the transfer's messages
-    std::vector<Travelling> travelling = {};         // of those that were sent ahead
+    std::vector<MessagePlace> places = {};           // places of the transfer's messages
+    std::vector<Travelling> travelling = {};         // messages that were sent ahead
     std::map<std::pair<i64, Side>, i64> order = {};  // messages so far, by peer
   };
 
@@ -144,7 +144,7 @@ class ScheduleSimulation {
     }
   }
 
-  /// When a message ends on that side; nothing if it has not met its other side.
+  /// End of a message on that side; empty if it has not met its other side.
   std::optional<double> met(const MessagePlace& place, Side side) const {
     const MessageMeeting& meeting = meetings_.at(place);
     if (side == Side::send && channels_ == Channels::buffered) return meeting.sent;

@@ -10,7 +10,7 @@
 
 namespace shardbench {
 
-/// Of one piece, in any unit. A backward is both halves; messages take no time.
+/// Costs of one piece, in any unit. A backward is both halves; messages take no time.
 struct PieceCosts {
   double forward = 1;
   double input_gradient = 1;
@@ -23,8 +23,8 @@ enum class Channels { bounded, buffered };
 struct Timeline {
   std::string stuck;  // empty: every rank comes to its end, and each message is the expected one
   double length = 0;
-  double busy = 0;  // of one rank; all have the same work
-  /// What a rank waits, as a share of what it works.
+  double busy = 0;  // work of one rank; all have the same
+  /// Waiting of a rank, as a share of its work.
   double bubble() const { return length / busy - 1; }
 };
 

@@ -23,7 +23,7 @@ struct TurnWork {
   Piece piece;
 };
 
-/// Of one rank, by turn; nothing where it waits.
+/// Turns of one rank; empty: it waits.
 using Turns = std::vector<std::optional<TurnWork>>;
 
 class FoldedTurns {
@@ -40,7 +40,7 @@ class FoldedTurns {
       std::vector<std::optional<TurnWork>> turn;
       for (i64 rank = 0; rank < pipeline_.ranks; ++rank)
         turn.push_back(choose(rank));
-      // What a turn makes is there for the next one.
+      // Products of a turn are available to the next one.
       for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
         if (turn[rank]) carry_out(static_cast<i64>(rank), *turn[rank]);
         turns[rank].push_back(turn[rank]);
@@ -53,7 +53,7 @@ class FoldedTurns {
   struct Rank {
     std::array<i64, 2> forwards{};   // done, by chunk
     std::array<i64, 2> backwards{};  // likewise
-    std::deque<Piece> weights;       // whose gradients are left
+    std::deque<Piece> weights;       // pieces whose weights' gradients are left
     i64 held = 0;
   };
 
@@ -120,7 +120,7 @@ bool is(const std::optional<TurnWork>& work, ActionKind kind, i64 chunk) {
   return work && work->kind == kind && work->piece.chunk == chunk;
 }
 
-/// What neighbours have made for this rank in that turn.
+/// Receives what neighbours have made for this rank in that turn.
 void receive(ScheduleBuilder& b, const Pipeline& pipeline, const std::vector<Turns>& turns,
     std::size_t turn, i64 rank) {
   for (i64 chunk = 0; chunk < pipeline.chunks; ++chunk) {

@@ -21,7 +21,7 @@ using Attributes = std::map<int, std::vector<unsigned char>>;
 Attributes described;
 Attributes when_asked;
 Attributes when_run;
-std::vector<std::int32_t> batches;  // of the layouts, in the order of their making
+std::vector<std::int32_t> batches;  // batches of the layouts, in the order of their making
 std::vector<std::int64_t> steps;
 
 template <typename T>

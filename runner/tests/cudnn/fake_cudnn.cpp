@@ -150,7 +150,7 @@ int cudnnBackendExecute(void*, void* plan, void* pack) {
   const auto& p = *static_cast<Descriptor*>(plan);
   const auto& v = *static_cast<Descriptor*>(pack);
   if (!p.finalized || !v.finalized) return bad_param;
-  // As an engine would: the workspace has to be there, and be nobody else's.
+  // Check the workspace as an engine would: it has to exist, and to belong to this run alone.
   void* workspace = nullptr;
   std::memcpy(&workspace, v.values.at(pack_workspace).data(), sizeof workspace);
   if (std::getenv("FAKE_CUDNN_WORKSPACE") != nullptr)

@@ -41,7 +41,7 @@ Function fake_function(const char* name) {
   return reinterpret_cast<Function>(function);
 }
 
-/// What it wrote down since the last call.
+/// Lines of the fake's log since the last call.
 inline std::string take_log() {
   std::string text = fake_function<const char* (*)()>("fake_cudnn_log")();
   fake_function<void (*)()>("fake_cudnn_forget")();

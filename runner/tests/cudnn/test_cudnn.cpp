@@ -146,7 +146,7 @@ TEST_CASE("cuDNN itself takes the graphs of all head sizes and groups") {
     CAPTURE(s.kv_heads);
     CHECK(attention.refusal() == "");
   }
-  // It does refuse what is wrong.
+  // A wrong graph is refused.
   CudnnGraph wrong(library.table);
   const auto left = wrong.between({1, 2, 64, 64});
   const auto right = wrong.between({1, 2, 32, 64});
@@ -179,7 +179,7 @@ TEST_CASE("cuDNN itself takes the graphs of all models that sweeps know in all t
 
 TEST_CASE("cuDNN itself has engines for GPUs that are described, whose workspace is bounded") {
   const CudnnLibrary library = load_cudnn();
-  // With the toolkit's stub of the driver cuDNN looks for engines.
+  // cuDNN needs the toolkit's stub of the driver to look for engines.
   const std::string stub = CUDA_DRIVER_STUB;
   if (!library.refusal.empty() || stub.empty() ||
       ::dlopen(stub.c_str(), RTLD_NOW | RTLD_GLOBAL) == nullptr) {

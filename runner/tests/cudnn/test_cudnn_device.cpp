@@ -67,7 +67,7 @@ TEST_CASE("a run's workspace is what cuDNN's plan says, and training stays withi
         R"({"by":"cuDNN 9.19.0","engine_bytes":)" + std::to_string(engine) + "}");
     const i64 planned = cudnn_sums_bytes(heads_of_64) + engine;
     CHECK(device.attention_workspace_bytes(heads_of_64) == planned);
-    // Of another shape our own kernels do it.
+    // Our own kernels handle any other shape.
     AttentionShape other = heads_of_64;
     other.batch = 2;
     CHECK(device.attention_workspace_bytes(other) == gpu_attention_workspace_bytes(other));
@@ -86,7 +86,7 @@ TEST_CASE("a run's workspace is what cuDNN's plan says, and training stays withi
 
 TEST_CASE("the meta device counts the bound of cuDNN's engines where no device is asked") {
   const Options o = toy();
-  const CudaDevice device(gpu::open(0));  // without cuDNN
+  const CudaDevice device(gpu::open(0));  // works without cuDNN
   const i64 without = cost_of_rank(o, 0, &device).peak_by_class[4];
   const i64 planned = cost_of_rank(o, 0).peak_by_class[4];
   CHECK(planned - without ==

@@ -32,7 +32,7 @@ struct ProductRun {
   std::size_t candidate;
   const void* output;
 };
-/// Of products with several candidates, since the last call.
+/// Runs of products with several candidates, since the last call.
 std::vector<ProductRun> take_product_runs();
 
 }  // namespace shardbench::emulator

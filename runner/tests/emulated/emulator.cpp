@@ -13,7 +13,7 @@
 namespace shardbench::emulator {
 namespace {
 
-// Of the hardware: the most threads that a block has.
+// Most threads of a block, as in the hardware.
 constexpr int thread_limit = 1024;
 constexpr unsigned yz_limit = 65535;
 
@@ -73,7 +73,7 @@ bool same_wait(const Thread& a, const Thread& b) {
       std::strcmp(a.place.file, b.place.file) == 0;
 }
 
-/// All of threads [first, last) wait for the same, at the same place.
+/// Requires threads [first, last) to wait for the same, at the same place.
 void require_together(std::size_t first, std::size_t last) {
   for (std::size_t i = first + 1; i < last; ++i)
     if (!same_wait(block().threads[first], block().threads[i]))
@@ -111,7 +111,7 @@ void perform(std::size_t first) {
     b.threads[first + lane].state = Thread::State::ready;
 }
 
-/// Until all lanes have ended or wait for the block.
+/// Runs a warp until all lanes have ended or wait for the block.
 void run_warp(std::size_t first) {
   const auto waits = [&](std::size_t i) {
     return block().threads[i].state == Thread::State::at_warp;
@@ -154,7 +154,7 @@ void wait(Thread::State state, WarpOperation operation, void* operand, const Pla
   b.fibers[b.current]->leave();
 }
 
-/// In which order a GPU takes blocks nobody knows: another one in each launch.
+/// Shuffles blocks anew in each launch: the order in which a GPU takes blocks is unknown.
 void shuffle(std::vector<Index>& blocks) {
   static u64 launches = 0;
   const u64 launch = ++launches;

@@ -79,8 +79,8 @@ void switch_stack(void*& from, void*& to) {
 /// A stack as if `function` had been interrupted before its first instruction.
 void prepare(void*& stack, std::byte* memory, void (*function)()) {
   auto* top = reinterpret_cast<std::uintptr_t*>(memory + stack_bytes);
-  // Above the function's address one word: at its first instruction the stack is 8 bytes off
-  // a multiple of 16, as after a call. Below it six registers.
+  // Leave one word above the function's address: at its first instruction the stack is 8 bytes off
+  // a multiple of 16, as after a call. Six registers follow below.
   *--top = 0;
   *--top = reinterpret_cast<std::uintptr_t>(function);
   for (int i = 0; i < 6; ++i)

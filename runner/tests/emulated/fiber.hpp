@@ -18,7 +18,7 @@ class Fiber {
 
   /// Runs it until it leaves.
   void enter();
-  /// From within: back to who has entered.
+  /// Called from within: returns to the caller of enter().
   void leave();
 
  private:

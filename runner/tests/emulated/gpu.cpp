@@ -32,7 +32,7 @@ struct EmulatedGpu {
   i64 shared_bytes = 163 << 10;
   int compute_capability = 80;
   int polls_until_reached = 0;
-  double ahead_s = 0;  // of the host's clock
+  double ahead_s = 0;  // lead over the host's clock
   std::map<std::byte*, Allocation> allocations;
 };
 

@@ -27,7 +27,7 @@ struct Copies {
   std::vector<Copy> open;
 };
 
-// By number of thread. A block that ends leaves nothing that another may see.
+// Copies by number of thread. A block's copies are cleared before another block can see them.
 Copies& copies() {
   static std::vector<Copies> all;
   static u64 block = 0;

@@ -13,7 +13,7 @@
 namespace shardbench {
 namespace {
 
-/// What the numbers stand for.
+/// Values that the 8-bit numbers stand for.
 std::vector<float> packed_fp8(
     const void* data, i64 rows, i64 columns, i64 stride, Element element, float unit) {
   const auto* numbers = static_cast<const std::uint8_t*>(data);

@@ -62,7 +62,7 @@ __global__ void relies_on_another_block(float* values) {
   left[threadIdx.x] = 1;
 }
 
-/// Who came before.
+/// Writes the order in which blocks came.
 __global__ void depends_on_order(int* values) {
   if (threadIdx.x == 0) values[1 + values[0]++] = static_cast<int>(blockIdx.x);
 }
@@ -71,7 +71,7 @@ __global__ void misaligned(float* values) {
   store_vector(values + 1, load_vector(values));
 }
 
-/// What a child process writes to stderr, in which `work` runs.
+/// Messages on stderr of a child process that runs `work`.
 template <typename Work>
 std::string complaint(Work work) {
   int ends[2];

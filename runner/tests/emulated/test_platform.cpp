@@ -29,7 +29,7 @@ using namespace shardbench;
 
 namespace {
 
-/// What the fake NVML has been asked so far.
+/// Number of questions to the fake NVML so far.
 int questions() {
   void* library = ::dlopen(FAKE_NVML, RTLD_NOW | RTLD_NOLOAD);
   REQUIRE(library != nullptr);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Preloaded into a process: its clocks stand still until a test moves them (hand_clock.hpp),
 // and poll(2) waits by them. A wait for time alone takes as long as it says.
-#undef _FORTIFY_SOURCE  // its headers define poll, as this file does
+#undef _FORTIFY_SOURCE  // the fortified headers define poll, as this file does
 #include "../hand_clock.hpp"
 
 #include <dlfcn.h>
@@ -80,7 +80,7 @@ int poll(pollfd* watched, nfds_t count, int timeout_ms) {
   return wait(watched, count, timeout_ms);
 }
 
-// What poll is with _FORTIFY_SOURCE.
+// Name of poll with _FORTIFY_SOURCE.
 int __poll_chk(pollfd* watched, nfds_t count, int timeout_ms, std::size_t /*bytes*/) {
   return wait(watched, count, timeout_ms);
 }

@@ -29,7 +29,7 @@ constexpr std::array<const char*, 5> uuids{
 constexpr std::array<const char*, 5> pci_bus_ids{
     "0000:1b:00.0", "0000:1c:00.0", "0000:1d:00.0", "0000:1e:00.0", "0000:00:00.0"};
 
-/// Of this rank, else of all.
+/// Setting of this rank, else of all.
 [[maybe_unused]] const char* told_by(const std::string& name) {
   const char* rank = std::getenv("RANK");
   const char* own = rank == nullptr ? nullptr : std::getenv((name + "_" + rank).c_str());
@@ -87,7 +87,7 @@ int fake_nvml_started() {
   return started;
 }
 
-/// That were answered, or refused.
+/// Number of questions that were answered or refused.
 int fake_nvml_questions() {
   return questions;
 }

@@ -103,7 +103,7 @@ void compare(Checks& checks, const std::string& name, const AttentionShape& s, c
             columns(got.dqkv, s.row(), first, count), columns(want.dqkv, s.row(), first, count)),
         gradient_bound);
   };
-  // With one key the probability is 1 whatever q and k are: their gradients are 0.
+  // A single key has the probability 1 whatever q and k are: their gradients are 0.
   if (s.seq_len > 1) {
     gradient(" dq", 0, q);
     gradient(" dk", q, kv);
@@ -129,7 +129,7 @@ struct Turn {
   std::vector<Bf16> dout;
   std::vector<Bf16> out;   // so far
   std::vector<float> lse;  // so far
-  std::vector<Bf16> dqkv;  // what is added to, likewise
+  std::vector<Bf16> dqkv;  // gradients that are added to, so far
   std::vector<Bf16> dkeys;
 };
 

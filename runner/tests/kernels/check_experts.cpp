@@ -185,7 +185,7 @@ void check_placed_backward(Checks& checks, const PlacedCase& c) {
   const std::vector<std::int32_t> places = c.places(checks);
   const std::vector<double> exact_rows = to_doubles(rows);
   const std::vector<double> exact_weights = to_doubles(weights);
-  std::vector<double> want = to_doubles(d_rows);  // what belongs to nobody stays
+  std::vector<double> want = to_doubles(d_rows);  // rows without a token stay
   std::vector<double> want_weights(weights.size());
   reference().placed_backward(want.data(), want_weights.data(), to_doubles(dy).data(),
       {exact_rows.data(), places.data(), exact_weights.data(), c.tokens, c.chosen, c.rows(),
@@ -211,7 +211,7 @@ void check_placed_backward(Checks& checks, const PlacedCase& c) {
 void check_dispatch(Checks& checks, const RouteShape& s, i64 capacity) {
   auto choices = random_choices(checks, s);
   for (std::size_t i = 0; i < choices.size(); i += 3)
-    choices[i] = 0;  // more than a capacity
+    choices[i] = 0;  // exceeds a capacity
   const i64 rows = capacity == 0 ? s.tokens * s.chosen : s.experts * capacity;
   const std::vector<std::int32_t> other(static_cast<std::size_t>(rows), -7);
   const std::vector<std::int32_t> unplaced(choices.size(), -7);

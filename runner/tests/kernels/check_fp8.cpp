@@ -83,7 +83,7 @@ void check_history(Checks& checks) {
   }
 }
 
-/// What a kernel has left, beside what reading its values again gives. A limit of 0: magnitude
+/// Compares what a kernel left with the result of reading its values again. A limit of 0: magnitude
 /// alone.
 class LeftBeside {
  public:
@@ -129,7 +129,7 @@ class LeftBeside {
     checks_.row(what + ", unit and amax", shape,
         same_or_not(told_.read_doubles(), again_.read_doubles()), 0);
   }
-  /// Of a kernel that was asked for the magnitude alone.
+  /// Compares a kernel that was asked for the magnitude alone.
   void compare_magnitude(const std::string& what, const std::string& shape, const Bf16* values) {
     kernels::raise_amax(checks_.stream(), again_.data() + 1, values, rows_ * columns_);
     checks_.row(

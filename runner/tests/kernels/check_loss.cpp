@@ -38,7 +38,7 @@ void check_loss_max(Checks& checks, const LossCase& c, const std::vector<Bf16>& 
   const Operand device_logits(checks, logits);
   kernels::loss_max(checks.stream(), maximum.data(), device_logits.data(), c.shape());
   std::vector<double> got = maximum.read();
-  // Of no logits at all: minus infinity, of which no difference can be taken.
+  // An empty row of logits gives minus infinity, for which no difference exists.
   for (std::vector<double>* values : {&got, &want})
     for (double& value : *values)
       value = std::max(value, -1e30);
@@ -89,7 +89,7 @@ void check_loss_at_once(Checks& checks, const LossCase& c, const std::vector<Bf1
 }
 
 void check_loss_backward(Checks& checks, const LossCase& c, const std::vector<Bf16>& logits) {
-  const double scale = 1.0 / 64;  // as exact in fp32 as in fp64
+  const double scale = 1.0 / 64;  // exact in fp32 as in fp64
   const auto targets = random_ids(checks, c.tokens, c.vocabulary);
   const auto maxima = global_maxima(checks, c);
   // Sums over a whole vocabulary, and the logits of the targets less the maxima.
@@ -103,7 +103,7 @@ void check_loss_backward(Checks& checks, const LossCase& c, const std::vector<Bf
   reference().loss_backward({want.data(), to_doubles(maxima).data(), to_doubles(statistics).data(),
                                 targets.data(), scale},
       shape);
-  const double before = 2.5;  // what other micro-batches have added
+  const double before = 2.5;  // sum from other micro-batches
   const std::vector<double> want_loss{before + reference().take_loss()};
 
   const Operand device_logits(checks, logits);

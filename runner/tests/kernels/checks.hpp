@@ -20,7 +20,7 @@ class Random {
   explicit Random(u64 seed) : seed_(seed) {}
   /// Mean 0, variance 1, at most 3.5 from it.
   double normal() { return normal_from(mix(seed_, counter_++)); }
-  /// From 0 to limit − 1.
+  /// Number from 0 to limit − 1.
   i64 below(i64 limit) {
     return static_cast<i64>(mix(seed_, counter_++) % static_cast<u64>(limit));
   }

@@ -60,7 +60,7 @@ class Operand {
 
   T* data() const { return array_.data() + offset_; }
 
-  /// Without the surroundings; all NaN where a kernel has written there.
+  /// Values without the surroundings; all NaN if a kernel has written there.
   std::vector<double> read() const {
     const std::vector<T> all = array_.read();
     const auto first = static_cast<std::size_t>(offset_);

@@ -46,12 +46,12 @@ std::string compare(const std::string& comm, const Collectives& all) {
   return "";
 }
 
-/// What a group of messages holds for one peer: sizes, in order.
+/// Messages of a group for one peer: sizes, in order.
 struct Exchange {
   std::vector<std::size_t> sent;
   std::vector<std::size_t> received;
 };
-/// By communicator, member and peer.
+/// Keyed by communicator, member and peer.
 using Exchanges = std::map<std::tuple<std::string, i64, i64>, std::vector<Exchange>>;
 
 void add_exchange(Exchanges& exchanges, const NcclItem& item) {
@@ -113,7 +113,7 @@ class Simulation {
   struct Message {
     Operation operation;
     Direction direction;
-    i64 number;  // within the direction
+    i64 number;  // number within the direction
   };
   using Meeting = std::pair<Direction, i64>;
 
@@ -132,7 +132,7 @@ class Simulation {
     return moved;
   }
 
-  /// Who stands at the head of its queue where; messages that have met stay so.
+  /// Finds the messages at the heads of their queues; messages that have met stay so.
   void arrive() {
     waiting_.clear();
     std::set<Meeting> sending;
@@ -157,7 +157,7 @@ class Simulation {
   }
 
   const IssuedItems& items_;
-  std::map<i64, std::vector<std::vector<Message>>> messages_;  // by rank and item
+  std::map<i64, std::vector<std::vector<Message>>> messages_;  // messages by rank and item
   std::map<i64, std::size_t> at_;
   std::map<std::string, i64> waiting_;
   std::set<Meeting> met_;

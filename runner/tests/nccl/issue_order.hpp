@@ -11,7 +11,7 @@
 
 namespace shardbench {
 
-/// What each rank issued, in order.
+/// Calls of each rank, in order.
 using IssuedItems = std::map<i64, std::vector<NcclItem>>;
 
 /// Members of each communicator issue the same collectives in the same order, and each pair the

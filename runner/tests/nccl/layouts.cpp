@@ -165,7 +165,7 @@ void spoil(IssuedItems& items, const std::string& defect) {
   if (defect == "dropped") drop_one(items);
 }
 
-/// What is wrong with a case, else "".
+/// Sentence on a wrong case; "" if it is right.
 std::string judge(const EqualityCase& c, const std::string& defect) {
   RecordingNccl nccl;
   for (i64 rank = 0; rank < c.layout.world(); ++rank) {
@@ -178,7 +178,7 @@ std::string judge(const EqualityCase& c, const std::string& defect) {
   if (!abort.empty()) return "abort: " + abort;
   IssuedItems items = nccl.items;
   spoil(items, defect);
-  // Whether messages fallen apart would wait for each other is for the simulation to find.
+  // Ungrouped messages may wait for each other: the simulation has to find that.
   const std::string text = defect == "ungrouped" ? "" : disagreement(items);
   return text.empty() ? deadlock(items) : text;
 }

@@ -17,7 +17,7 @@ struct NcclComm {
   i64 size = 0;
   i64 index = 0;
   int polls_left = 0;
-  bool is_busy = false;  // until the test says otherwise
+  bool is_busy = false;  // busy until the test says otherwise
   bool hangs = false;
   bool blocks = false;
   std::atomic<bool> is_aborted = false;
@@ -203,7 +203,7 @@ NcclResult RecordingNccl::begin(NcclComm& comm) {
   comm.polls_left = polls_;
   comm.hangs = request == hang_at_;
   if (comm.blocks && comm.hangs) {
-    // One that has no address yet can't be aborted.
+    // A communicator without an address can't be aborted yet.
     while (!comm.is_aborted)
       sleep_ms(1);
     return NcclResult::internal_error;

@@ -22,11 +22,11 @@ struct NcclCall {
   std::size_t count;
   NcclDtype dtype;
   NcclReduction reduction;
-  i64 peer;  // of messages; the root of a broadcast; else -1
+  i64 peer;  // peer of messages; the root of a broadcast; else -1
   bool operator==(const NcclCall&) const = default;
 };
 
-/// What a rank gave to one stream at once: one call, or those of a group.
+/// Work that a rank gave to one stream at once: one call, or those of a group.
 struct NcclItem {
   std::string comm;  // the unique id: the same on all members
   i64 size;
@@ -59,7 +59,7 @@ class RecordingNccl {
 
   static NcclTable table();
 
-  /// Who calls from now on.
+  /// Sets the rank that calls from now on.
   void as_rank(i64 rank) { rank_ = rank; }
   /// Each request is in progress for that many polls.
   void stay_in_progress(int polls) { polls_ = polls; }
@@ -75,9 +75,9 @@ class RecordingNccl {
   /// Aborts never return, as where a kernel that nobody ends holds up the stream.
   void hang_in_abort() { hangs_in_abort_ = true; }
 
-  std::map<i64, std::vector<NcclItem>> items;  // by rank
+  std::map<i64, std::vector<NcclItem>> items;  // items by rank
   std::vector<std::string> misuses;
-  std::vector<int> most_blocks;     // of the communicators, as they were asked for
+  std::vector<int> most_blocks;     // limits that the communicators were asked for
   std::vector<std::string> aborts;  // the calls of the last abort of all, in order
   std::vector<NcclFate> fates() const;
 

@@ -24,7 +24,7 @@ using namespace shardbench;
 namespace {
 
 constexpr double no_limit_s = 600.0;  // no load makes a healthy run take so long
-// Of those for which nothing can happen before it: they wait for a rank that does not come.
+// Limit for waits that can't end earlier: for a rank that does not come.
 constexpr double short_limit_s = 0.5;
 constexpr i64 guilty = 3;
 constexpr i64 struck_step = 20;
@@ -34,7 +34,7 @@ constexpr i64 comms_of_rank = 2;
 constexpr i64 struck_request = comms_of_rank + 2 * struck_step;
 constexpr std::size_t text_bytes = 160;
 
-/// What a rank leaves behind.
+/// Report of a rank at its end.
 struct Left {
   i64 comms;
   i64 aborted_once;
@@ -84,7 +84,7 @@ class Rank {
   }
 
  private:
-  /// As a host does that waits for its device.
+  /// Looks around as a host that waits for its device.
   void look_around() {
     world_.check();
     mesh_.wait_event(Deadline::in(0.002));
@@ -110,7 +110,8 @@ class Rank {
     return true;
   }
 
-  /// Of a rank that can't be connected its own, of one that does not come that of the others.
+  /// Limit of the rank that has to time out: the guilty one if it can't be connected, the others if
+  /// it does not come.
   double limit_s() const {
     const bool own = mesh_.rank() == guilty;
     const bool ends = own ? strike_ == Strike::connecting : strike_ == Strike::stands_still;
@@ -194,7 +195,8 @@ void check_others_lost(const All& all, const std::string& beginning) {
   }
 }
 
-/// Who sees it first tells the others, some of whom may see it themselves meanwhile.
+/// Checks that some rank timed out: the first one tells the others, some of whom may notice it
+/// themselves meanwhile.
 void check_timed_out(const All& all) {
   i64 in_time = 0;
   for (const Left& left : all) {

@@ -167,7 +167,7 @@ TEST_CASE("an exchange of uneven parts is one group and counts what each peer ge
   Fixture f(4);
   NcclCommunicator& group = f.connect();
   float* data = f.values.data();
-  // To peer p p values; from it 4 − p.
+  // Send p values to peer p, receive 4 − p from it.
   std::vector<Token> tokens;
   for (i64 peer = 1; peer < 4; ++peer)
     tokens.push_back(group.receive(data + 4 * peer, 4 - peer, Dtype::fp32, peer));

@@ -49,7 +49,7 @@ ModelShape model_of(const char* name) {
   return shape;
 }
 
-/// What a rank does in the second of two train steps; from `first` on in the first one, too.
+/// Works of a rank in two train steps; the second step begins at `second`.
 struct Recorded {
   std::vector<Work> works;
   std::size_t second = 0;
@@ -101,8 +101,8 @@ Counted count_step(const EqualityCase& c) {
   return all;
 }
 
-/// What one layer more and one micro-batch more make together: neither what is done once per
-/// train step nor embedding and head are in it.
+/// Counts of one more layer and one more micro-batch together: without costs once per train step,
+/// embedding and head.
 Counted of_layer(EqualityCase c) {
   Counted layer;
   for (const i64 layers : {1, 2})
@@ -246,7 +246,7 @@ struct Table {
 };
 constexpr const char* end_mark = "<!-- counted: end -->\n";
 
-/// Nothing where the README has no such place.
+/// Empty if the README has no such place.
 std::optional<std::string> with_tables(std::string readme, const std::vector<Table>& tables) {
   for (const Table& table : tables) {
     const std::size_t begin = readme.find(table.begin);

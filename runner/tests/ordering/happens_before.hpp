@@ -17,7 +17,7 @@ namespace shardbench {
 class HappensBefore {
  public:
   using Agent = std::size_t;
-  using Clock = std::vector<u64>;  // by agent: how much of its work has ended
+  using Clock = std::vector<u64>;  // ended work of each agent
   enum class Access { read, write };
 
   Agent add_agent(std::string name);
@@ -26,16 +26,16 @@ class HappensBefore {
   /// Part of the agent's last work. Accesses of two agents of which one writes are a race
   /// unless one comes before the other.
   void access(Agent agent, Access kind, const void* data, i64 bytes);
-  /// What came before this moment of the agent.
+  /// Clock of the agent's present moment.
   const Clock& clock(Agent agent) const { return clocks_[agent]; }
-  /// From now on `agent` comes after all of `clock`. False where it did already.
+  /// Orders later work of `agent` after all of `clock`. False if it was so already.
   bool come_after(Agent agent, const Clock& clock);
-  /// Whoever has that memory next shares nothing with those who had it.
+  /// Forgets accesses: the next owner of that memory shares nothing with earlier ones.
   void forget(const void* data, i64 bytes);
 
   const std::string& name(Agent agent) const { return names_[agent]; }
   const std::string& last_work(Agent agent) const { return *last_[agent]; }
-  /// Each in a sentence; the first hundred.
+  /// Sentences on the first hundred races.
   const std::vector<std::string>& races() const { return races_; }
 
  private:
@@ -43,12 +43,12 @@ class HappensBefore {
   struct Seen {
     Agent agent;
     u64 time;
-    const std::string* what;  // in `works_`
+    const std::string* what;  // element of `works_`
   };
   struct Piece {
     std::uintptr_t end = 0;
-    std::vector<Seen> writes;  // at most one
-    std::vector<Seen> reads;   // one of an agent
+    std::vector<Seen> writes;  // writes: at most one
+    std::vector<Seen> reads;   // reads: one of an agent
   };
   using Pieces = std::map<std::uintptr_t, Piece>;
 
@@ -58,9 +58,9 @@ class HappensBefore {
 
   std::set<std::string> works_;  // each name of a work once: accesses are many
   std::vector<std::string> names_;
-  std::vector<const std::string*> last_;  // in `works_`
+  std::vector<const std::string*> last_;  // elements of `works_`
   std::vector<Clock> clocks_;
-  Pieces pieces_;  // by their beginning; they do not overlap
+  Pieces pieces_;  // pieces by their beginning; they do not overlap
   std::vector<std::string> races_;
 };
 

@@ -20,7 +20,7 @@ struct EventState {
   HappensBefore::Clock clock;
   std::string stream;
   std::string work;
-  std::string group;               // of that work, if it is NCCL's
+  std::string group;               // group of that work, if it is NCCL's
   std::vector<std::size_t> after;  // the stream's last work and what it would wait for next
   StreamState* before = nullptr;   // the stream waits for more before its next work
   int polls = 0;
@@ -32,7 +32,7 @@ struct StreamState {
   std::optional<std::size_t> last_work = std::nullopt;
   std::vector<std::size_t> waits = {};    // the next work's
   std::vector<StreamState*> behind = {};  // wait for the turn of this one's next work
-  std::vector<std::size_t> begun = {};    // whose turn the next work has waited for
+  std::vector<std::size_t> begun = {};    // items whose turn the next work has waited for
 };
 
 struct OrderedGpu {
@@ -41,10 +41,11 @@ struct OrderedGpu {
   std::vector<ordered::Edge> edges;
   std::vector<ordered::Work> works;
   std::size_t streams = 0;
-  std::vector<std::string> lost;                 // what the host did not wait for
+  std::vector<std::string> lost;                 // downloads that the host did not wait for
   std::optional<HappensBefore::Clock> download;  // not yet known to have ended
   std::set<std::size_t> deleted;
-  std::map<HappensBefore::Agent, std::vector<std::size_t>> open_edges;  // before is not known
+  std::map<HappensBefore::Agent, std::vector<std::size_t>> open_edges;  // edges whose `before` is
+                                                                        // not known
   std::uintptr_t next_address = std::uintptr_t{1} << 44;
   std::map<const std::byte*, i64> allocations;
 };
@@ -80,8 +81,8 @@ void add_edge(HappensBefore::Agent agent, const EventState& event) {
   if (g.deleted.count(number) == 0) (void)g.order.come_after(agent, event.clock);
 }
 
-/// What the host gives to a stream comes after what the host has done and seen. It goes on with
-/// the numbers that it has read: they have to be there.
+/// Orders launched work after everything that the host has done and seen. It goes on with the
+/// numbers that it has read: they have to be there.
 void launch(gpu::Stream stream, const std::string& what, const std::string& group) {
   OrderedGpu& g = gpu_state();
   if (g.download) {

@@ -17,15 +17,16 @@ namespace shardbench::ordered {
 /// are left out.
 void reset(std::set<std::size_t> deleted_edges = {});
 
-/// Something that orders: a stream waits for an event, or the host sees that it was reached.
+/// Order between two works: a stream waits for an event, or the host sees that it was reached.
 struct Edge {
   std::string waits;    // "computation", "communication" or "the host"
-  std::string follows;  // whose event it is
+  std::string follows;  // owner of the event
   std::string after;    // the work before the event
   std::string before;   // the first work after the wait; of the host nothing
   std::string behind;   // the last work of the waiting one before the wait
-  u64 beside;           // its work that may run at the same time as that before the event
-  std::string group;    // of an operation of NCCL, before the event or after the wait
+  u64 beside;           // work of `waits` that may run at the same time as the work before the
+                        // event
+  std::string group;    // group of NCCL's operation, before the event or after the wait
   bool goes_first;      // the event stands before an operation: it orders no data
 };
 const std::vector<Edge>& edges();
@@ -38,32 +39,32 @@ struct Range {
 
 /// A part of an operation of NCCL: all of a collective, or one message.
 struct Traffic {
-  std::string group;      // its name
+  std::string group;      // name of the group
   std::string members;    // the same text on all of them
   std::string operation;  // "all_reduce"
   i64 size;
   i64 index;
-  i64 peer;   // of messages; else -1
-  i64 bytes;  // that it sends, or receives if it is a receive
+  i64 peer;   // peer of messages; else -1
+  i64 bytes;  // bytes that it sends, or receives if it is a receive
   u64 call;   // messages of a group have one number
 };
 
-/// What work costs beside the bytes that it reads and writes.
+/// Costs of work beside the bytes that it reads and writes.
 struct Cost {
   double flops = 0;
   bool in_fp8 = false;
   std::optional<Traffic> traffic = std::nullopt;
 };
 
-/// What a stream was given, in the order of the host's calls.
+/// Work of a stream, in the order of the host's calls.
 struct Work {
   std::string what;
-  std::size_t stream;  // in the order in which they were made: 0 computes
+  std::size_t stream;  // number of the stream in the order of making: 0 computes
   i64 bytes_read;
   i64 bytes_written;
   Cost cost;
-  std::vector<std::size_t> after;  // what it waits for of other streams
-  /// Of other streams, work that has come to its turn when this one does.
+  std::vector<std::size_t> after;  // items of other streams that it waits for
+  /// Items of other streams whose turn has come when this one's does.
   std::vector<std::size_t> begun = {};
 };
 const std::vector<Work>& works();

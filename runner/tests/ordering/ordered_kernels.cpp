@@ -99,7 +99,7 @@ void raise_amax(gpu::Stream s, float* amax, const Bf16* from, i64 count) {
 
 namespace {
 
-/// What values in 8 bits take and give beside the values.
+/// Adds the ranges that 8-bit output reads and writes beside the values.
 void add_left(
     std::vector<Range>& reads, std::vector<Range>& writes, const Device::Quantization& q) {
   const i64 count = q.rows * q.columns;
@@ -143,7 +143,7 @@ void accumulate(gpu::Stream s, float* y, const float* x, i64 count) {
 
 namespace {
 
-/// With what it leaves in 8 bits.
+/// Adds work with its 8-bit output.
 void making(gpu::Stream s, const char* name, std::vector<Range> reads, std::vector<Range> writes,
     const Device::Quantization* left) {
   if (left != nullptr) add_left(reads, writes, *left);
@@ -361,7 +361,7 @@ void square_sum(gpu::Stream s, double* sum, const float* gradient, i64 count) {
 
 namespace {
 
-/// What clips the gradients, where that is in the GPU's memory.
+/// Adds the norm that clips the gradients, if it is in the GPU's memory.
 template <typename Settings>
 void add_norm(std::vector<Range>& reads, const Settings& settings) {
   if constexpr (requires { settings.square_sum; })

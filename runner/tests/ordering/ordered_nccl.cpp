@@ -19,7 +19,7 @@ namespace {
 NcclOrder kept_order = NcclOrder::by_nccl;
 // Stands for the place in the order of launches that each kernel of NCCL takes.
 const char launch_order = 0;
-u64 calls = 0;  // to NCCL; messages of a group are one
+u64 calls = 0;  // calls to NCCL; messages of a group are one
 int group_depth = 0;
 
 i64 bytes_of(std::size_t count, NcclDtype dtype) {
@@ -27,7 +27,7 @@ i64 bytes_of(std::size_t count, NcclDtype dtype) {
   return static_cast<i64>(count) * size;
 }
 
-/// By this member, or to it by a receive.
+/// Bytes sent by this member, or to it by a receive.
 struct Sent {
   i64 bytes;
   i64 peer = -1;
@@ -44,7 +44,7 @@ NcclResult operate(void* stream, const NcclComm& comm, Operation operation, cons
   return NcclResult::success;
 }
 
-/// What NCCL's rings send of x bytes of each member: 2(n - 1)/n · x, or (n - 1) parts.
+/// Bytes that NCCL's rings send for x bytes of each member: 2(n - 1)/n · x, or (n - 1) parts.
 i64 sent_by(const NcclComm& comm, Operation operation, i64 bytes) {
   if (operation == Operation::all_reduce) return 2 * (comm.size - 1) * bytes / comm.size;
   return operation == Operation::broadcast ? bytes : (comm.size - 1) * bytes;

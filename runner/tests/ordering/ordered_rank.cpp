@@ -66,7 +66,7 @@ class Rank {
   }
 
  private:
-  /// As small as can be: what one block leaves, the next one takes.
+  /// Memory as small as possible: each block takes the place of earlier ones.
   struct MemoryOfRank {
     explicit MemoryOfRank(Device& device) : memory(device, std::nullopt) {
       memory.measure_arenas();

@@ -20,8 +20,8 @@ struct Item {
   std::vector<const Work*> parts;
   std::vector<std::size_t> after;  // items of the same rank
   std::vector<std::size_t> begun;  // likewise: it waited for their turn
-  double seconds = 0;              // of a kernel
-  double ready = never;            // when its turn has come
+  double seconds = 0;              // seconds of a kernel
+  double ready = never;            // time of its turn
   double begin = never;
   double end = never;
   bool computes() const { return !parts.front()->cost.traffic; }
@@ -68,7 +68,7 @@ class Player {
             static_cast<double>(work.bytes_read + work.bytes_written) / rates_.bytes);
   }
 
-  /// What one member sends; of messages the longer direction.
+  /// Seconds to send a member's bytes; for messages the longer direction.
   double transfer_s(const Item& item) const {
     double sent = 0;
     double received = 0;
@@ -126,7 +126,7 @@ class Player {
     item.ready = ready;
   }
 
-  /// After the product that has all multiprocessors at that moment.
+  /// Start after the product that has all multiprocessors at that moment.
   double held(i64 rank, std::size_t number) const {
     const Item& item = items_.at(rank)[number];
     if (beginning_ != Beginning::after_product || item.ready == never) return item.ready;
@@ -194,7 +194,8 @@ class Player {
   Beginning beginning_;
   bool one_queue_;
   std::map<i64, std::vector<Item>> items_;  // by rank, in the order of the host's calls
-  std::map<std::pair<i64, std::size_t>, std::deque<std::size_t>> queues_;  // by rank and stream
+  std::map<std::pair<i64, std::size_t>, std::deque<std::size_t>> queues_;  // queues by rank and
+                                                                           // stream
   std::map<std::pair<i64, std::size_t>, double> stream_ends_;
   std::map<Meeting, std::vector<Member>> meetings_;
   std::map<std::pair<i64, std::size_t>, std::vector<Meeting>> meetings_of_;

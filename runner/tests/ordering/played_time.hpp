@@ -14,26 +14,26 @@ namespace shardbench::ordered {
 struct Rates {
   double flops;
   double fp8_flops;
-  double bytes;     // of the GPU's memory
-  double launch_s;  // of a kernel, beside what is limited by these
+  double bytes;     // bytes/s of the GPU's memory
+  double launch_s;  // launch of a kernel, beside the time that these rates limit
   double link;      // bytes per second of a rank to others
   double message_s;
 };
 
-/// When an operation begins that comes to its turn while a product is computed.
+/// Start of an operation whose turn comes while a product is computed.
 enum class Beginning {
   free,          // communication takes no time: what is left are bubbles
-  at_once,       // it finds multiprocessors
+  at_once,       // finds multiprocessors at once
   after_product  // the product has all of them, unless it waited for that turn, or came later
                  // in the one queue that all streams share
 };
 
 struct Played {
   double seconds = 0;
-  double communication_s = 0;  // of operations, the largest sum of a rank
+  double communication_s = 0;  // time of operations, the largest sum of a rank
 };
 
-/// Of the works of all ranks, by rank.
+/// Plays the works of all ranks, by rank.
 Played play(const std::map<i64, std::vector<Work>>& ranks, const Rates& rates, Beginning beginning,
     bool one_queue);
 

@@ -32,9 +32,9 @@ std::vector<std::string> races_of(
 
 constexpr const char* another_follows = "an operation follows another communicator's";
 
-/// What of the program makes the edge: "reduce_scatter of shard follows computation",
-/// "computation waits for all_gather of tp". Empty for what orders no data: the host waits to
-/// hear of peers and to take times; what it reads is downloaded.
+/// Kind of an edge in the program: "reduce_scatter of shard follows computation", "computation
+/// waits for all_gather of tp". Empty for what orders no data: the host waits to hear of peers and
+/// to take times; what it reads is downloaded.
 std::string kind_of(const ordered::Edge& edge) {
   if (edge.waits == "the host")
     return edge.after == "download" ? "the host waits for download" : "";
@@ -45,7 +45,8 @@ std::string kind_of(const ordered::Edge& edge) {
   return edge.before + " of " + edge.group + " follows computation";
 }
 
-/// Nothing is computed here: no rank could tell another one how many rows it sends.
+/// True for cases whose ranks have to tell each other numbers of rows: nothing is computed here
+/// that could tell them.
 bool counts_are_told(const EqualityCase& c) {
   const Layout& l = c.layout;
   return c.model.experts > 0 && l.ep > 1 && l.moe_routing == MoeRouting::learned &&
@@ -61,7 +62,7 @@ std::vector<EqualityCase> layouts() {
     for (const bool overlap : {false, true}) {
       both.push_back(c);
       both.back().layout.overlap = overlap;
-      // Each in FP8 as well, where its matrices are large enough.
+      // Test FP8 as well if the matrices are large enough.
       for (const Scaling scaling : {Scaling::current, Scaling::delayed})
         if (overlap)
           if (auto fp8 = in_fp8(c, scaling)) both.push_back(*fp8);
@@ -139,7 +140,7 @@ TEST_CASE("accesses in no order are told, in whole and in parts") {
   CHECK_FALSE(order.come_after(right, order.clock(left)));
   order.access(right, Access::write, memory, 8);
   CHECK(order.races().size() == 1);
-  // By way of a third.
+  // Order by way of a third agent.
   order.come_after(host, order.clock(right));
   order.come_after(left, order.clock(host));
   order.work(left, "fill");
@@ -279,8 +280,8 @@ TEST_CASE("tp sums a gradient up while the weights' gradient is computed") {
 
 namespace {
 
-/// Of products that are computed while an operation of tp or ep travels, how many begin after
-/// it has come to its turn, and how many in no order.
+/// Products computed while an operation of tp or ep travels: those that begin after its turn, and
+/// those in no order with it.
 struct BesideOperations {
   int behind = 0;
   int in_no_order = 0;
@@ -291,7 +292,7 @@ BesideOperations products_beside(const EqualityCase& c) {
     std::size_t operation;
     bool has_begun;
   };
-  std::map<std::size_t, UnderWay> under_way;  // by stream
+  std::map<std::size_t, UnderWay> under_way;  // operations by stream
   BesideOperations found;
   const std::vector<ordered::Work>& works = ordered::works();
   for (std::size_t i = 0; i < works.size(); ++i) {
@@ -299,7 +300,7 @@ BesideOperations products_beside(const EqualityCase& c) {
     if (work.cost.traffic) {
       const std::string& group = work.cost.traffic->group;
       if (work.stream > 0 && (group == "tp" || group == "ep"))
-        // Of the messages of a group the first one stands for all.
+        // The first message of a group stands for all.
         under_way.try_emplace(work.stream, UnderWay{i, false});
       continue;
     }
@@ -401,7 +402,7 @@ double seconds_of(
 
 TEST_CASE("work takes the time of its longest chain over streams and ranks") {
   using ordered::Beginning;
-  // Under the second product.
+  // The transfer runs under the second product.
   CHECK(seconds_of(1000, Beginning::at_once, false, false) == 1400);
   CHECK(seconds_of(1000, Beginning::after_product, false, false) == 1520);
   CHECK(seconds_of(1000, Beginning::after_product, false, true) == 1400);
