@@ -25,12 +25,12 @@ struct AllocationPaths {
   [[nodiscard]] std::filesystem::path from_lead() const { return dir / "from_lead"; }
   [[nodiscard]] std::filesystem::path claim() const { return dir / "claim"; }
   [[nodiscard]] std::filesystem::path log() const { return dir / "lead.log"; }
-  /// Whom each node meets in that round of their check, written by the lead.
+  /// Pairs of nodes in that round of their check, written by the lead.
   [[nodiscard]] std::filesystem::path pairs(int round) const {
     return dir / ("pairs." + std::to_string(round));
   }
   [[nodiscard]] std::filesystem::path script() const { return dir / "job.sbatch"; }
-  /// Of the job array whose first element this is.
+  /// Script of the job array whose first element this is.
   [[nodiscard]] std::filesystem::path array_script() const { return dir / "array.sbatch"; }
 };
 
@@ -42,19 +42,19 @@ struct AttemptPaths {
   /// that they have.
   [[nodiscard]] std::filesystem::path code_records() const { return dir / "records.jsonl.code"; }
   [[nodiscard]] std::filesystem::path recorder() const { return dir / "recorder"; }
-  /// What was seen of ranks that did not get on, before they were ended: NODE.json, copies of
-  /// their flight recorders in recorder/, what those say together in recorder.json.
+  /// Evidence on ranks that did not get on, taken before they were ended. It has NODE.json, copies
+  /// of their flight recorders in recorder/, and their joint reading in recorder.json.
   [[nodiscard]] std::filesystem::path evidence() const { return dir / "evidence"; }
   [[nodiscard]] std::filesystem::path rank_log(int rank) const {
     return dir / ("rank." + std::to_string(rank) + ".out");
   }
-  /// What the first rank found in its environment when it began: `told_environment` reads it.
+  /// Environment that the first rank had when it began: `told_environment` reads it.
   [[nodiscard]] std::filesystem::path environment() const { return dir / "environment"; }
   /// NCCL's own words, where it was asked for them.
   [[nodiscard]] std::filesystem::path nccl_log(int rank) const {
     return dir / ("nccl.rank." + std::to_string(rank) + ".log");
   }
-  /// What tools of a side run have written: packed whole, up to a bound (side_run.hpp).
+  /// Files of a side run's tools: packed whole, up to a bound (side_run.hpp).
   [[nodiscard]] std::filesystem::path kept() const { return dir / "kept"; }
   /// A tar file beside the folder; `tar xf` opens it.
   [[nodiscard]] std::filesystem::path pack() const { return dir.string() + ".tar"; }
@@ -62,8 +62,8 @@ struct AttemptPaths {
 
 enum class Readers : std::uint8_t {
   all,
-  owner,         ///< nobody else: there may be secrets in it
-  owner_starts,  ///< the same, of a program: as soon as it is there, it can be started
+  owner,         ///< the owner alone: it may have secrets
+  owner_starts,  ///< the owner alone; a program, complete as soon as it exists
 };
 
 /// Writes the whole of `text` to a new file beside `path`, fsyncs it and renames it into place.
@@ -71,20 +71,19 @@ enum class Readers : std::uint8_t {
 /// (a device, a fifo) is written into.
 [[nodiscard]] Result<void> write_file_durably(
     const std::filesystem::path& path, std::string_view text, Readers readers = Readers::all);
-/// At most `limit` bytes; a longer file is a fault.
+/// Reads at most `limit` bytes; a longer file is a fault.
 [[nodiscard]] Result<std::string> read_file(
     const std::filesystem::path& path, std::size_t limit = 16 << 20);
 
-/// Its first bytes, at most so many.
+/// Reads the first bytes, at most so many.
 [[nodiscard]] Result<std::string> read_beginning(
     const std::filesystem::path& path, std::size_t bytes);
 
-/// The same for a file of a database, in a folder of this user's alone
-/// (machine/checked_folder.hpp): no link is followed, and what somebody else has put there is
-/// refused.
+/// Writes a database's file, in a folder of this user's alone (machine/checked_folder.hpp): follows
+/// no link, and refuses what somebody else has put there.
 [[nodiscard]] Result<void> write_own_file(
     const std::filesystem::path& path, std::string_view text, Readers readers = Readers::all);
-/// Of a database: no link, no fifo, and its folder's owner has made it.
+/// Reads a database's file: no link, no fifo, and made by its folder's owner.
 [[nodiscard]] Result<std::string> read_own_file(
     const std::filesystem::path& path, std::size_t limit = 16 << 20);
 /// Makes a folder of a database, with those above it, for its owner alone. One that is there
@@ -107,7 +106,7 @@ class LineWriter {
  private:
   explicit LineWriter(int descriptor) : descriptor_(descriptor) {}
   int descriptor_;
-  bool torn_ = false;  ///< what was written last has no end yet
+  bool torn_ = false;  ///< the last line has no end yet
 };
 
 /// Follows an append-only file of lines of a database. Reopens at each look (NFS), never waits
@@ -120,17 +119,17 @@ class LineReader {
   /// The complete lines since the last look, at most `limit` of them; none where there is no
   /// file. Of a line longer than 1 MiB only the beginning is handed out.
   [[nodiscard]] Result<std::vector<std::string>> look(std::size_t limit = 10'000);
-  /// Of what is new only the last `bytes` are read by the next looks, from a whole line on.
+  /// Makes the next looks read only the last `bytes` of what is new, from a whole line on.
   void pass_over_all_but(std::uint64_t bytes);
 
  private:
   std::filesystem::path path_;
   std::string ends_;
   std::uint64_t offset_ = 0;
-  bool overlong_ = false;  ///< within a line too long to be one
+  bool overlong_ = false;  ///< inside a line that exceeds the limit
 };
 
-/// What of an attempt's files is durable, from its folder or its pack.
+/// Durable records of an attempt, from its folder or its pack.
 struct AttemptRecords {
   std::string text;  ///< records.jsonl, then records.jsonl.k, whole lines
   bool packed = false;

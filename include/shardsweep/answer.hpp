@@ -17,12 +17,12 @@ namespace shardsweep {
 
 /// How one layout stands to another one, or one side of a comparison to the other side.
 struct SpeedVerdict {
-  Difference difference = Difference::undecided;  ///< of the first to the second
+  Difference difference = Difference::undecided;  ///< difference of the first to the second
   Open open = Open::too_little_data;              ///< why it is undecided; nothing: it is not
-  /// By how much the first is faster: its speed / the second's - 1. Below 0: it is slower.
+  /// Lead of the first: its speed / the second's - 1. Below 0: it is slower.
   double share = 0;
-  std::optional<double> half_width{};  ///< of the 95 % interval of `share`; none: not known
-  std::int64_t pairs = 0;              ///< of finals; 0: single runs were compared
+  std::optional<double> half_width{};  ///< half the 95 % interval of `share`; none: not known
+  std::int64_t pairs = 0;              ///< pairs of finals; 0: single runs were compared
   std::int64_t first_runs = 0;
   std::int64_t second_runs = 0;
   std::int64_t more = 0;         ///< pairs, or runs of each, that would tell; 0: not known
@@ -35,28 +35,28 @@ struct SpeedVerdict {
 struct AnsweredLayout {
   std::string name;                    ///< "dp4 tp2 pp1 mb2 ga4 z1", with the vars if there are any
   TrialId trial = 0;                   ///< the run whose numbers stand for it: the median
-  std::vector<TrialId> runs{};         ///< by speed; of a finalist those in the finals alone
-  double tokens_per_s_per_gpu = 0;     ///< of that run
-  std::optional<double> spread{};      ///< of several: (most - least) / median
-  std::optional<double> half_width{};  ///< of the 95 % interval of its median, as a share
+  std::vector<TrialId> runs{};         ///< runs by speed; a finalist has only those in the finals
+  double tokens_per_s_per_gpu = 0;     ///< speed of that run
+  std::optional<double> spread{};      ///< spread of several runs: (most - least) / median
+  std::optional<double> half_width{};  ///< half the 95 % interval of its median, as a share
   bool in_finals = false;
-  // Of that run, as far as verdicts depend on them.
+  // Facts of that run on which verdicts depend.
   double resolution = 0;    ///< share of the speed that its log rounds away
   double sm_clock_mhz = 0;  ///< 0: not known
-  double step_noise = 0;    ///< of its speed by its train steps, as a share; 0: not known
+  double step_noise = 0;    ///< noise of its speed by its train steps, as a share; 0: not known
   double others_cpu = 0;    ///< share of the CPUs that others used meanwhile
-  SpeedVerdict verdict{};   ///< of the first layout to this one; of the first one: to the second
+  SpeedVerdict verdict{};   ///< first layout against this one; the first itself: against the second
   friend bool operator==(const AnsweredLayout&, const AnsweredLayout&) = default;
 };
 
-/// What makes an answer doubtful.
+/// Reasons to doubt an answer.
 enum class DoubtKind : std::uint8_t {
   partial,         ///< runs of other software, which may be faster, are left out
   unranked,        ///< a faster run is marked and therefore not ranked
   scaling,         ///< each GPU is faster than each of fewer GPUs
   one_run,         ///< the first or the second layout ran once
   steps_vary,      ///< train steps of a run vary by more than the gap
-  load,            ///< others used the CPUs
+  load,            ///< other users' programs used the CPUs
   network,         ///< a control found the network, or the machine, in another state
   clocks,          ///< the SM clocks differ
   mixed_software,  ///< runs of several versions, settings or programs are ranked together
@@ -75,7 +75,7 @@ struct Doubt {
   friend bool operator==(const Doubt&, const Doubt&) = default;
 };
 
-/// What would settle an open answer.
+/// Runs that would settle an open answer.
 struct Settling {
   std::string text{};    ///< empty: it is settled, or more runs would not settle it
   double gpu_hours = 0;  ///< 0: not known
@@ -91,7 +91,7 @@ struct CellAnswer {
   bool by_finals = false;          ///< the first two were compared in finals
   std::int64_t measured = 0;       ///< runs that are ranked, of all layouts
   std::int64_t open = 0;           ///< trials of the cell that may still change it
-  std::string mixed{};             ///< which software is ranked together; empty: one alone
+  std::string mixed{};             ///< kinds of software that are ranked together; empty: one alone
 
   [[nodiscard]] const AnsweredLayout* winner() const {
     return layouts.empty() ? nullptr : &layouts.front();

@@ -15,18 +15,18 @@
 namespace shardsweep {
 
 struct AttemptFile {
-  std::string name;            ///< within the folder: "rank.0.out", "evidence/n1.json"
+  std::string name;            ///< name within the folder: "rank.0.out", "evidence/n1.json"
   std::filesystem::path path;  ///< the file itself, or the pack that holds it
-  std::uint64_t offset = 0;    ///< where it begins in `path`
-  std::uint64_t size = 0;      ///< when it was listed
-  bool packed = false;         ///< it does not grow any more
+  std::uint64_t offset = 0;    ///< offset of its beginning in `path`
+  std::uint64_t size = 0;      ///< size when it was listed
+  bool packed = false;         ///< packed: it no longer grows
 };
 
 /// Sorted by name, with numbers by their value; empty where there is neither folder nor pack.
 [[nodiscard]] Result<std::vector<AttemptFile>> list_attempt_files(const AttemptPaths& attempt);
 
-/// Of these what tools of a side run have written (AttemptPaths::kept); empty: nothing, or
-/// nothing can be read.
+/// Files that tools of a side run have written (AttemptPaths::kept); empty: none, or none can be
+/// read.
 [[nodiscard]] std::vector<AttemptFile> kept_files_of(const AttemptPaths& attempt);
 
 /// "rank.12.out" is 12; nothing for another name.
@@ -42,7 +42,7 @@ class AttemptFileReader {
   AttemptFileReader& operator=(const AttemptFileReader&) = delete;
   ~AttemptFileReader();
 
-  /// Its size now.
+  /// Current size.
   [[nodiscard]] Result<std::uint64_t> size() const;
   /// Up to `limit` bytes from `from` on; none at its end.
   [[nodiscard]] Result<std::string> read(std::uint64_t from, std::size_t limit) const;
@@ -54,7 +54,7 @@ class AttemptFileReader {
   AttemptFile file_;
 };
 
-/// Where the last `lines` lines begin. Reads from the end, block by block.
+/// Offset at which the last `lines` lines begin. Reads from the end, block by block.
 [[nodiscard]] Result<std::uint64_t> begin_of_last_lines(
     const AttemptFileReader& file, std::uint64_t lines);
 

@@ -93,7 +93,7 @@ void set_layout(Point& point, std::int64_t value) {
 }
 
 inline constexpr bool with_auto = true;
-inline constexpr bool keyed = true;  // in the lane's key
+inline constexpr bool keyed = true;  // true: part of the lane's key
 inline constexpr Use no_use{};
 
 // clang-format off
@@ -232,8 +232,7 @@ inline constexpr auto axes_with = [] {
   return found;
 }();
 
-/// Whether a list that stands elsewhere has each axis of a use, and no other: for
-/// static_assert.
+/// True if a list elsewhere has each axis of a use, and no other: for static_assert.
 [[nodiscard]] constexpr bool names_all(std::span<const std::string_view> names, AxisUse use) {
   const bool all_are = std::all_of(names.begin(), names.end(), [use](std::string_view name) {
     return std::any_of(axis_table.begin(), axis_table.end(),
@@ -242,7 +241,7 @@ inline constexpr auto axes_with = [] {
   return all_are && names.size() == count_axes(use);
 }
 
-/// Whether each name of such a list is an axis.
+/// True if each name of such a list is an axis.
 [[nodiscard]] constexpr bool names_axes(std::span<const std::string_view> names) {
   return std::all_of(names.begin(), names.end(), [](std::string_view name) {
     return std::any_of(axis_table.begin(), axis_table.end(),

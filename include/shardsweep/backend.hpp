@@ -10,8 +10,8 @@
 
 namespace shardsweep {
 
-/// Of a sweep and its allocations. Nothing of an imported sweep can be run; what is measured
-/// outside is handed out, and runs where nobody here sees it.
+/// Place where a sweep and its allocations run. Imported sweeps never run; outside sweeps hand out
+/// their points, and run out of this program's sight.
 enum class Backend : std::uint8_t { none, local, slurm, imported, outside };
 template <>
 inline constexpr std::array<std::string_view, 5> word_table<Backend>{

@@ -26,8 +26,8 @@ namespace shardsweep {
 [[nodiscard]] std::unique_ptr<Scheduler> make_slurm_rest_scheduler(
     const RestSettings& settings, const Policy& policy, const Clock& clock);
 
-/// Nothing where Slurm's commands are there and its controller answers within a few seconds;
-/// else a fault that says which of the two is missing.
+/// Checks that Slurm's commands exist and its controller answers within a few seconds; a fault says
+/// which of the two is missing.
 [[nodiscard]] Result<void> probe_slurm();
 
 }  // namespace shardsweep

@@ -15,7 +15,7 @@ namespace shardsweep {
 struct BundlePart {
   std::string title;
   std::string text;  ///< whole lines; of more than `most_part_bytes` the last ones
-  /// Others wrote it, so what follows the name of a secret is left out (text/secrets.hpp).
+  /// true: written by others, so text after the name of a secret is left out (text/secrets.hpp)
   bool foreign = true;
 };
 

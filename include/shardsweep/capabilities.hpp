@@ -13,7 +13,7 @@
 
 namespace shardsweep {
 
-/// What is compared with itself alone.
+/// Name and version of a runner; measurements are compared within them alone.
 struct RunnerName {
   std::string name;
   std::string version;
@@ -30,13 +30,13 @@ struct Capabilities {
   std::string version;
   std::vector<std::string> dtypes;
   std::map<std::string, std::optional<std::int64_t>, std::less<>>
-      max;  ///< by axis; none: unlimited
-  std::map<std::string, std::vector<std::string>, std::less<>> allowed;  ///< by axis: its words
+      max;  ///< limits by axis; none: unlimited
+  std::map<std::string, std::vector<std::string>, std::less<>> allowed;  ///< allowed words by axis
   std::vector<RunnerRule> rules;
-  bool gives_up = false;  ///< it takes --give-up-above
+  bool gives_up = false;  ///< takes --give-up-above
 };
 
-/// From the JSON object that the runner prints.
+/// Reads the JSON object that the runner prints.
 [[nodiscard]] Result<Capabilities> parse_capabilities(std::string_view json);
 
 }  // namespace shardsweep

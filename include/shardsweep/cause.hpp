@@ -23,7 +23,7 @@ inline constexpr std::array<std::string_view, 6> word_table<LinePlace>{
 
 /// How much a line says against others, the most first.
 enum class Strength : std::uint8_t {
-  fact,     ///< of hardware, kernel or Slurm: stands above every exception
+  fact,     ///< fact of hardware, kernel or Slurm: stands above every exception
   cause,    ///< names what went wrong
   end,      ///< how it ended, if nothing else tells why
   late,     ///< may have been survived: the last one counts
@@ -43,7 +43,7 @@ inline constexpr std::array<std::string_view, 6> word_table<When>{
 
 /// The one who has to do something about it.
 enum class Whose : std::uint8_t {
-  nobody,  ///< nothing is said of it
+  nobody,  ///< not told
   layout,
   program,
   node,
@@ -56,7 +56,7 @@ template <>
 inline constexpr std::array<std::string_view, 8> word_table<Whose>{
     "", "layout", "program", "node", "device", "network", "scheduler", "user"};
 
-inline constexpr std::size_t most_causes = 100;  ///< of a user
+inline constexpr std::size_t most_causes = 100;  ///< limit for one user
 inline constexpr std::size_t most_pattern_bytes = 200;
 inline constexpr std::size_t most_sample_bytes = 8192;
 

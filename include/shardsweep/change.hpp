@@ -15,18 +15,17 @@
 
 namespace shardsweep {
 
-/// Everything that is not over. Ended trials of live sweeps are in it as far as rules need
-/// them.
+/// Rows of all that is not over. Ended trials of live sweeps are included if rules need them.
 struct WorldRows {
   std::map<SweepId, SweepRow> sweeps;
   std::map<TrialId, TrialRow> trials;
   std::map<AttemptId, AttemptRow> attempts;
   std::map<AllocationId, AllocationRow> allocations;
-  std::map<std::string, NodeRow> nodes;                       ///< those with a state or evidence
-  std::map<AllocationId, std::vector<std::string>> nodes_of;  ///< as its agents said
-  std::map<AllocationId, std::string> lead_nodes;  ///< on which its lead runs, where it said so
-  std::vector<ControlRow> controls;  ///< of all sweeps, in the order in which they ended
-  ClockRow clock;                    ///< of the daemon that wrote last
+  std::map<std::string, NodeRow> nodes;                       ///< nodes with a state or evidence
+  std::map<AllocationId, std::vector<std::string>> nodes_of;  ///< node names that its agents told
+  std::map<AllocationId, std::string> lead_nodes;  ///< node on which its lead runs, if it told so
+  std::vector<ControlRow> controls;  ///< controls of all sweeps, in the order in which they ended
+  ClockRow clock;                    ///< clock of the daemon that wrote last
   AttemptId next_attempt = 1;
   AllocationId next_allocation = 1;
 };
@@ -48,7 +47,7 @@ struct PutAllocation {  ///< inserted, or updated where the id exists
   AllocationRow row;
 };
 struct SetNode {
-  NodeRow row;  ///< its evidence is stored by itself
+  NodeRow row;  ///< row of the node; its evidence is stored by itself
 };
 /// Inserted, or updated where there is one of that time.
 struct PutControl {
@@ -71,7 +70,7 @@ struct TrainStepSample {
 struct AddMeasurement {
   AttemptId attempt = 0;
   TrialId trial = 0;
-  std::map<std::string, double, std::less<>> metrics;  ///< by MetricInfo::name; absent: NULL
+  std::map<std::string, double, std::less<>> metrics;  ///< values by MetricInfo::name; absent: NULL
   std::string flops_model;
   std::string runner_version;
   std::string software{};  ///< JSON object: what else the start record says it ran
@@ -83,8 +82,7 @@ struct AddMeasurement {
   /// Variables of the first rank that change numbers (rank_variables.hpp), as it found them:
   /// "NAME=value", by name, with spaces between.
   std::string settings{};
-  /// What held its clock back over the timed train steps: "power cap, …"; empty: nothing, or it
-  /// is not told.
+  /// Reasons for lower clocks over the timed train steps: "power cap, …"; empty: none, or not told.
   std::string throttled{};
 
   /// 0: absent.
@@ -126,23 +124,23 @@ struct EndProbe {
   std::string cause;
   Timestamp at = 0;
 };
-/// It was measured in an allocation whose control is off: contaminated, where nothing is held
-/// against it yet.
+/// Marks a measurement as contaminated, unless it has another mark: the control of its allocation
+/// is off.
 struct MarkMeasurement {
   AttemptId attempt = 0;
 };
 
-/// What it asks for is in the same transaction. A daemon that finds it again gives the answer
-/// again, and does no more.
+/// Request whose effects are in the same transaction. A daemon that finds it again only repeats the
+/// answer.
 struct ServedRequest {
   std::string id;
   Timestamp at = 0;
-  std::string answer;  ///< as encode() writes it
+  std::string answer;  ///< answer as encode() writes it
 };
 
 /// A file of what other databases have learnt (search.learn_from).
 struct AddKnowledge {
-  std::string name;  ///< by its content
+  std::string name;  ///< name derived from its content
   Timestamp at = 0;
   std::string text;
 };

@@ -21,7 +21,7 @@ enum class CheckTime : std::uint8_t { before, after, pairs };
 template <>
 inline constexpr std::array<std::string_view, 3> word_table<CheckTime>{"before", "after", "pairs"};
 
-/// What a daemon tells the lead beside the limits (LaneLimits): part of allocation.json.
+/// Orders of a daemon to the lead beside the limits (LaneLimits): part of allocation.json.
 struct CheckOrder {
   std::vector<std::string> programs{};  ///< absolute paths that every node has to see
   std::vector<std::string> gemm{};      ///< the microbenchmark of one slot; empty: none
@@ -29,13 +29,13 @@ struct CheckOrder {
   std::vector<std::string> allreduce{};
   std::vector<std::string> before{};  ///< shell lines of the site's own; 0 as exit is well
   std::vector<std::string> after{};
-  double gpu_slack_bytes = 0;  ///< of GPU memory that may be in use
+  double gpu_slack_bytes = 0;  ///< GPU memory that may be in use
   /// The median over nodes with the same device, where enough of them have been checked.
   std::map<std::string, double> usual_gemm{};   ///< FLOP/s
   std::map<std::string, double> usual_clock{};  ///< MHz
   std::map<std::string, double> usual_busbw{};  ///< bytes/s of an all-reduce of two nodes
   std::map<std::string, double> usual_free{};   ///< share of the host's memory
-  // What the cluster file says, for a device of which too few nodes are known. 0: nothing.
+  // Figures of the cluster file, for a device of which too few nodes are known. 0: none.
   double stated_gemm = 0;   ///< FLOP/s
   double stated_busbw = 0;  ///< bytes/s
   friend bool operator==(const CheckOrder&, const CheckOrder&) = default;
@@ -56,17 +56,18 @@ inline constexpr auto described<CheckOrder> = Entries{
     Field{"stated_busbw", &CheckOrder::stated_busbw, Flag::optional},
 };
 
-/// What a node has found of itself. Each text of `wrong` and `unmade` begins with the name of
-/// its check: "home: can't be written: Read-only file system".
+/// Facts that a node has found about itself. Each text of `wrong` and `unmade` begins with the name
+/// of its check: "home: can't be written: Read-only file system".
 struct NodeFacts {
   std::string device{};          ///< the model of its GPUs, or of its CPU
   double gemm_flops = 0;         ///< FLOP/s of its slowest GPU, or of its CPUs; 0: not measured
   double sm_clock_mhz = 0;       ///< meanwhile; 0: not told
   double host_free = -1;         ///< share of the host's memory; -1: not told
-  double gpu_used_bytes = -1;    ///< of the GPU with the most; -1: not told
-  double busbw_bytes_per_s = 0;  ///< all-reduce with the better of its partners; 0: not measured
-  std::string meet{};  ///< where others may meet its ranks: host:port, a port for each GPU
-  double seconds = 0;  ///< that it took
+  double gpu_used_bytes = -1;    ///< memory in use on the GPU with the most; -1: not told
+  double busbw_bytes_per_s = 0;  ///< bandwidth of an all-reduce with the better of its partners; 0:
+                                 ///< not measured
+  std::string meet{};  ///< address where others may meet its ranks: host:port, a port for each GPU
+  double seconds = 0;  ///< duration of the check
   std::vector<std::string> wrong{};
   std::vector<std::string> unmade{};  ///< checks that can't be made there, and why
   friend bool operator==(const NodeFacts&, const NodeFacts&) = default;

@@ -23,14 +23,14 @@ struct CommandOutput {
   int signal = 0;
   std::string out;
   std::string err;
-  bool truncated = false;  ///< more was printed than `output_limit`
+  bool truncated = false;  ///< the output exceeded `output_limit`
 };
 
 struct CommandOptions {
   std::chrono::milliseconds deadline{10'000};
   std::size_t output_limit = 4 << 20;  ///< bytes of stdout and of stderr each
-  /// What is kept of each piece of stdout, and counts for `output_limit`; empty: all. A fault
-  /// ends the program, and is what comes of it.
+  /// Returns the part of each piece of stdout to keep, which counts for `output_limit`; empty: keep
+  /// all. A fault ends the program and is returned.
   std::function<Result<std::string>(std::string_view piece)> keep{};
   /// "NAME=value": all that it gets; none: what we have.
   std::optional<std::vector<std::string>> environment{};
@@ -69,8 +69,8 @@ class RunningCommand {
 [[nodiscard]] Result<pid_t> spawn_detached(
     const std::vector<std::string>& argv, const std::filesystem::path& log);
 
-/// Who we are, as this machine calls us: of /etc/passwd, else what the program `id` says. Empty
-/// where nobody has that number. glibc is not asked: a static program has no other libraries.
+/// Name of this user on this machine: from /etc/passwd, else from the program `id`; empty if the
+/// number has no name. glibc is not asked: a static program has no other libraries.
 [[nodiscard]] const std::string& user_name();
 
 /// Absolute path of a program on PATH; empty where there is none.

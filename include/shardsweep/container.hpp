@@ -24,11 +24,11 @@ inline constexpr std::array<std::string_view, 6> word_table<ContainerRuntime>{
 /// `container:` of a sweep or site file; what it does not say is empty.
 struct ContainerSpec {
   std::optional<ContainerRuntime> runtime{};
-  std::string image{};                       ///< of a sweep: with placeholders
+  std::string image{};                       ///< image; a sweep's may have placeholders
   std::vector<std::string> mounts{};         ///< SOURCE:TARGET, with :ro for reading alone
   std::string workdir{};                     ///< inside; empty: as without a container
   std::map<std::string, std::string> env{};  ///< the sweep's own `env` wins
-  std::vector<std::string> options{};        ///< of the runtime, in front of the image
+  std::vector<std::string> options{};        ///< options of the runtime, in front of the image
 
   [[nodiscard]] bool empty() const { return *this == ContainerSpec{}; }
   /// Ranks run in one.
@@ -53,7 +53,7 @@ struct ContainerMount {
   std::string_view target;
   bool read_only = false;
 };
-/// Of a mount that the loader has checked; a path alone has the same place inside.
+/// Parses a mount that the loader has checked; a path alone has the same place inside.
 [[nodiscard]] constexpr ContainerMount mount_of(std::string_view text) {
   const std::size_t colon = text.find(':');
   if (colon == std::string_view::npos) return {text, text, false};

@@ -35,8 +35,7 @@ class DaemonLock {
 /// asked by a process that holds it itself: closing any descriptor of the file gives it up.
 [[nodiscard]] std::optional<std::int64_t> lock_holder(const std::filesystem::path& file);
 
-/// Who took the lock last, on whatever host; none where nobody has written that down. Its times
-/// are 0.
+/// Holder who took the lock last, on whatever host; none: not written down. Its times are 0.
 [[nodiscard]] std::optional<LeaseHolder> last_holder(const std::filesystem::path& file);
 
 /// The version of the program that took the lock last, where it is another one than ours.

@@ -17,14 +17,14 @@ namespace shardsweep {
 
 enum class Flag : std::uint8_t {
   none = 0,
-  // Of a column.
+  // Flags of a column.
   key = 1,       ///< finds the row
   read = 2,      ///< a submission writes it, or it follows from other rows
   unstored = 4,  ///< there is no such column
   as_null = 8,   ///< an id of 0 or an empty optional is NULL, not 0 or the empty word
-  /// Of a message: an empty one is not written, and lines without it keep the default.
+  /// Flag of a message: an empty value is not written, and lines without it keep the default.
   optional = 16,
-  /// Of an Ending: seen beside the ranks, on each node, whatever the first cause is.
+  /// Flag of an Ending: seen beside the ranks, on each node, whatever the first cause is.
   beside = 32,
 };
 [[nodiscard]] constexpr Flag operator|(Flag a, Flag b) {
@@ -36,7 +36,7 @@ enum class Flag : std::uint8_t {
 
 template <class T, class V>
 struct Field {
-  std::string_view name;  ///< of the column, or the key
+  std::string_view name;  ///< name of the column or the key
   V T::*member;
   Flag flags = Flag::none;
 
@@ -67,22 +67,23 @@ enum class KeyType : std::uint8_t {
   rate,     ///< 450GB/s
   latency,  ///< 5us
   real,
-  share,    ///< above 0, at most 1
+  share,    ///< number above 0, at most 1
   percent,  ///< 1% or 0.01
   boolean,
   texts,    ///< a list of texts
-  special,  ///< its reader and its schema say more
+  special,  ///< value with a reader and a schema of its own
 };
 
-/// What is told of a key beside its name: words/config makes reader, printed file, JSON Schema
-/// and reference of it.
+/// Facts about a key beside its name: words/config makes reader, printed file, JSON Schema and
+/// reference of them.
 struct KeyFacts {
   KeyType type = KeyType::special;
   std::string_view meaning;
-  std::int64_t least = 0;    ///< of a count, or a size
-  std::int64_t most = 0;     ///< of a count or a size, and the bytes of a text; 0: the usual
-  std::string_view alias{};  ///< in other trainers' and libraries' files
-  std::string_view takes{};  ///< as the reference says it; empty: as all of its type
+  std::int64_t least = 0;    ///< lower limit of a count or a size
+  std::int64_t most = 0;     ///< upper limit of a count or a size, and of a text's bytes; 0: the
+                             ///< usual
+  std::string_view alias{};  ///< name in other trainers' and libraries' files
+  std::string_view takes{};  ///< values in the reference's words; empty: all of its type
   std::optional<std::string_view> otherwise{};  ///< the default; none: that of the member
 };
 
@@ -199,7 +200,7 @@ constexpr void visit_values(T& object, Visit&& visit) {
   described<std::remove_const_t<T>>.apply([&](const auto&... entry) { (one(entry), ...); });
 }
 
-/// Whether all fields of which `counts` is true are the same in both.
+/// True if all fields for which `counts` is true are equal in both.
 template <class T, class Counts>
 [[nodiscard]] bool is_alike(const T& a, const T& b, const Counts& counts) {
   const auto one = [&](const auto& entry) {
@@ -222,7 +223,7 @@ template <class Row>
   return is_alike(a, b, [](const auto& field) { return field.is(Flag::key); });
 }
 
-/// Nothing that is written differs.
+/// True if all written fields are equal.
 template <class Row>
 [[nodiscard]] bool is_stored_alike(const Row& a, const Row& b) {
   return is_alike(a, b, [](const auto& field) { return field.is_stored(); });

@@ -15,7 +15,7 @@ enum class Difference : std::uint8_t {
   faster,     ///< the whole interval of the change is above zero
   slower,     ///< the whole interval is below zero
   same,       ///< the whole interval is too small to matter
-  undecided,  ///< none of these is sure: see Open
+  undecided,  ///< undecided: see Open
 };
 template <>
 inline constexpr std::array<std::string_view, 4> word_table<Difference>{
@@ -23,11 +23,11 @@ inline constexpr std::array<std::string_view, 4> word_table<Difference>{
 
 /// Why a verdict is UNDECIDED.
 enum class Open : std::uint8_t {
-  nothing,          ///< it is not
-  too_little_data,  ///< one of the two ran once, or the noise is not known
-  overlapping,      ///< their intervals overlap
+  nothing,          ///< decided
+  too_little_data,  ///< too few runs of one of the two, or unknown noise
+  overlapping,      ///< overlapping intervals
   clocks,           ///< faster by its clock alone
-  load,             ///< others used the CPUs in one of the two
+  load,             ///< other users' programs used the CPUs in one of the two
   mixed_state,      ///< network, machine or sets of nodes were not the same
 };
 template <>

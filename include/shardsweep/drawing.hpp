@@ -60,7 +60,7 @@ struct Dot {
   Paint stroke{};
 };
 
-/// Many of one kind, of which none has a title.
+/// Dots of one kind, without titles.
 struct Dots {
   std::vector<Vertex> places;
   double radius = 3;
@@ -71,7 +71,7 @@ enum class Anchor : std::uint8_t { start, middle, end };
 
 struct Label {
   double x = 0;
-  double y = 0;  ///< of the base line
+  double y = 0;  ///< height of the base line
   std::string text;
   double size = 11;
   Anchor anchor = Anchor::start;
@@ -83,8 +83,8 @@ using Shape = std::variant<Box, Stroke, Dot, Dots, Label>;
 
 /// Shapes that belong together: one cell, one mark.
 struct Group {
-  std::string key{};    ///< by which a page finds it; empty: nothing to point at
-  std::string title{};  ///< all of it in words
+  std::string key{};    ///< name by which a page finds it; empty: nothing to point at
+  std::string title{};  ///< text of the whole group
   std::vector<Shape> shapes{};
 };
 

@@ -19,14 +19,14 @@ struct Ending {
   Outcome outcome = Outcome::lost;
   std::string cause{};  ///< the first evidence, one line
   SaidBy source = SaidBy::nobody;
-  std::int32_t exit_code = -1;  ///< of the rank that failed first; -1: none
+  std::int32_t exit_code = -1;  ///< exit code of the rank that failed first; -1: none
   std::int32_t signal = 0;
   std::int32_t leaked = 0;       ///< processes that outlived their ranks and were ended
-  std::string node{};            ///< where the first cause was seen; empty: on none in particular
-  std::string also{};            ///< what contradicts the outcome, one line; empty: nothing
-  Mark mark = Mark::none;        ///< of a result; its measurement keeps it
+  std::string node{};            ///< node of the first cause; empty: none in particular
+  std::string also{};            ///< contradiction to the outcome, one line; empty: none
+  Mark mark = Mark::none;        ///< mark of a result; its measurement keeps it
   std::int32_t start_error = 0;  ///< errno of a program that could not be started; 0: it was
-  bool fragmented = false;       ///< of the outcome `oom`: there was enough of it, in pieces
+  bool fragmented = false;       ///< true with outcome `oom`: memory was there, in pieces
   /// Share of a node's CPUs that others used meanwhile, of the node on which it was most; 0:
   /// none, or nobody looked.
   double others_cpu = 0;

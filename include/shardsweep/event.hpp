@@ -16,7 +16,7 @@
 namespace shardsweep {
 
 enum class EventKind : std::uint8_t {
-  // of an attempt or a trial, as Outcome
+  // Events of an attempt or a trial, as Outcome.
   completed,
   oom,
   hung,
@@ -30,7 +30,7 @@ enum class EventKind : std::uint8_t {
   rejected,
   lost,
   skipped,
-  // of a request, as Verb
+  // Events of a request, as Verb.
   submit,
   pause,
   resume,
@@ -41,16 +41,16 @@ enum class EventKind : std::uint8_t {
   remove,
   next,
   record,
-  // of a node, as NodeState
+  // Events of a node, as NodeState.
   node_trusted,
   node_quarantined,
   node_probation,
   node_slow,
-  // of trials and attempts
+  // Events of trials and attempts.
   started,
   spared,    ///< skipped by a search
   reopened,  ///< no longer spared
-  // of sweeps and allocations
+  // Events of sweeps and allocations.
   submitted,
   submitted_again,
   submission_unknown,
@@ -63,12 +63,12 @@ enum class EventKind : std::uint8_t {
   control_off,
   given_up,
   allocation_ended,
-  paused,  ///< by the daemon itself
+  paused,  ///< paused by the daemon itself
   look_failed,
   stopped,  ///< a daemon, because it contradicted itself
   remeasured,
-  regressed,        ///< the same, and it has become slower
-  still_regressed,  ///< the same, and it is as slow as before
+  regressed,        ///< remeasured, and it has become slower
+  still_regressed,  ///< remeasured, and it is as slow as before
   ruled_out,        ///< a trial, skipped because others like it were refused
 };
 template <>

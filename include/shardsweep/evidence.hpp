@@ -10,7 +10,7 @@
 
 namespace shardsweep {
 
-/// Who said how an attempt ended.
+/// Source that said how an attempt ended.
 enum class SaidBy : std::uint8_t {
   nobody,
   runner,
@@ -33,26 +33,26 @@ template <>
 inline constexpr std::array<std::string_view, 4> word_table<Mark>{
     "", "contaminated", "implausible", "cut_short"};
 
-/// What was found on a node, or follows from how an attempt ended on it.
+/// Findings on a node, or conclusions from how an attempt ended on it.
 enum class EvidenceKind : std::uint8_t {
-  silent,    ///< its agent said nothing
+  silent,    ///< no word from its agent
   lost,      ///< Slurm gave it up
   hardware,  ///< the GPU or its driver says so
-  dirty,     ///< what was left on it can't be cleaned
-  failed,    ///< nothing could be started
+  dirty,     ///< remains on it can't be removed
+  failed,    ///< no program could be started
   control,   ///< the reference layout ran beyond its tolerance
-  check,     ///< it has failed the check of nodes
-  leaving,   ///< its agent was ended
+  check,     ///< the check of nodes has failed
+  leaving,   ///< end of its agent
   leaked,    ///< processes or memory of earlier attempts, which were removed
-  suspect,   ///< its trial was measured elsewhere
+  suspect,   ///< trial that failed here was measured elsewhere
   slower,    ///< than its peers, in one attempt
-  on_pace,   ///< with its peers, in one attempt
-  slow,      ///< in most of its attempts
+  on_pace,   ///< pace of its peers, in one attempt
+  slow,      ///< slow in most of its attempts
   hung,
   comm_error,
   crashed,
   unstarted,  ///< no lead has started in a job that began there
-  killed,     ///< its agents were killed all at once, by whom is not known
+  killed,     ///< all its agents were killed at once, by an unknown hand
   slow_pair,  ///< the network between it and one other node is slow, whose is not known
 };
 template <>

@@ -36,7 +36,7 @@ struct Home {
 /// Makes the folders, private to the user.
 [[nodiscard]] Result<void> make_home(const Home& home);
 
-/// What came with this program, found relative to its own executable: in a build tree, after
+/// Files that came with this program, found relative to its own executable: in a build tree, after
 /// install, in the portable tarball.
 struct Installation {
   std::filesystem::path shardsweep;
@@ -47,7 +47,7 @@ struct Installation {
   std::filesystem::path presets;  ///< holds clusters/ and models/
 };
 [[nodiscard]] Result<Installation> find_installation();
-/// The same for a program that lies there.
+/// Installation of the program at this path.
 [[nodiscard]] Installation installation_of(const std::filesystem::path& program);
 
 }  // namespace shardsweep

@@ -23,9 +23,10 @@ struct ImportedTrial {
   TrialNames names;
   Prediction prediction;  ///< all 0 where the trainer's family is unknown
   Outcome outcome = Outcome::completed;
-  std::string cause;                                   ///< where it stands in the table
-  std::string runner_version;                          ///< of the software, as the table says
-  std::map<std::string, double, std::less<>> metrics;  ///< by MetricInfo::name
+  std::string cause;                                   ///< place in the table
+  std::string runner_version;                          ///< version of the software, as the table
+                                                       ///< has it
+  std::map<std::string, double, std::less<>> metrics;  ///< values by MetricInfo::name
   std::vector<Value> labels;                           ///< one per ImportedSweep::labels
 };
 
@@ -33,7 +34,7 @@ struct ImportedSweep {
   SweepSpec sweep;  ///< name, cluster, models and runner
   std::string source;
   std::vector<std::string> labels;  ///< columns of `results`, beside our own
-  std::string flops_model;          ///< behind each mfu
+  std::string flops_model;          ///< model of FLOPs behind each mfu
   std::vector<ImportedTrial> trials;
 };
 

@@ -24,10 +24,10 @@ namespace shardsweep {
 class BrokenInvariant : public std::exception {
  public:
   std::string place;      ///< "fleet/fold.cpp:123": the same one for the same version
-  std::string condition;  ///< as it stands in the source
+  std::string condition;  ///< condition as it stands in the source
   std::string what_holds;
   std::string values;      ///< "row.id = 7, row.state = running"
-  std::int64_t sweep = 0;  ///< in whose work; 0: not known
+  std::int64_t sweep = 0;  ///< sweep at work; 0: not known
 
   BrokenInvariant(std::string at, std::string_view condition_text, std::string_view rule,
       std::string value_text)
@@ -108,9 +108,8 @@ template <class... Values>
 
 }  // namespace invariants
 
-/// What goes wrong in `work` happens in the work of this sweep. An exception that nobody
-/// expected is a broken invariant too: that it could not be thrown. `file` and `line` are the
-/// caller's.
+/// Blames this sweep for what goes wrong in `work`. An unexpected exception is a broken invariant
+/// too: that it could not be thrown. `file` and `line` are the caller's.
 template <class Work>
 decltype(auto) in_work_of(std::int64_t sweep, Work&& work, const char* file = __builtin_FILE(),
     int line = __builtin_LINE()) {

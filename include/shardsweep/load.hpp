@@ -31,7 +31,7 @@ struct LoadOptions {
 /// The text of a sweep file, at most 4 MiB. Who keeps the text and reads the sweep from it has
 /// one version of the file, whatever an editor writes meanwhile.
 [[nodiscard]] Result<std::string> read_sweep_text(const std::filesystem::path& file);
-/// The same as load_sweep() from text; `name` stands for the file in messages.
+/// Loads a sweep from text; `name` stands for the file in messages.
 [[nodiscard]] Result<SweepSpec> load_sweep_text(
     std::string_view text, const std::string& name, const LoadOptions& options);
 /// The daemon's own values: those of a sweep file's sections for it, as `daemon.tick=5s`.
@@ -45,7 +45,7 @@ struct LoadOptions {
 
 /// The folder of a user's own settings: ~/.config/shardsweep, or in XDG_CONFIG_HOME.
 [[nodiscard]] std::filesystem::path user_folder();
-/// Whether a text names a file, and nothing that is built in.
+/// True if a text names a file, and nothing that is built in.
 [[nodiscard]] bool is_file_name(std::string_view text);
 /// A trainer's file of the user: `./mine.yaml` itself, or for a name that is not built in
 /// trainers/NAME.yaml in user_folder(). Empty: there is none.
@@ -61,19 +61,19 @@ enum class PresetKind : std::uint8_t { model, cluster, sweep };
 /// A file that comes with the program.
 struct ShippedFile {
   std::string text;
-  std::filesystem::path file;  ///< one that differs from what is built in; empty: none
+  std::filesystem::path file;  ///< user's file that differs from the built-in one; empty: none
   [[nodiscard]] std::string where() const { return file.empty() ? "built in" : file.string(); }
 };
-/// That folder's file, else the one that is built in.
+/// Reads a preset from that folder, else the built-in one.
 [[nodiscard]] Result<ShippedFile> read_preset(
     const std::filesystem::path& presets, PresetKind kind, const std::string& name);
-/// Of the job script: `templates`/`name`, else the one that is built in.
+/// Reads the job script's template: `templates`/`name`, else the built-in one.
 [[nodiscard]] Result<ShippedFile> read_job_template(
     const std::filesystem::path& templates, const std::string& name);
-/// What sbatch of this machine says of a long option.
+/// Answer of this machine's sbatch about a long option.
 struct OptionAnswer {
-  std::optional<bool> takes;        ///< none: it can't be asked here
-  std::vector<std::string> listed;  ///< those of its help: one of them may have been meant
+  std::optional<bool> takes;        ///< true: known; none: sbatch can't be asked here
+  std::vector<std::string> listed;  ///< options in its help: one of them may have been meant
 };
 using AskSbatch = std::function<OptionAnswer(const std::string& option)>;
 /// `ask`: is asked for each key of `slurm`, unless jobs go over slurmrestd. If it can't say,
@@ -95,8 +95,8 @@ using AskSbatch = std::function<OptionAnswer(const std::string& option)>;
 [[nodiscard]] std::string explain_cluster(const ClusterSpec& cluster);
 /// A container's keys, as a sweep file has them; empty if it has none.
 [[nodiscard]] std::string explain_container(const ContainerSpec& container);
-/// The same for a site: loading it gives an equal SiteSpec (position apart). The database keeps
-/// it, so that a daemon on any login node submits as the user's file said.
+/// Prints a site; loading it gives an equal SiteSpec (position apart). The database keeps it, so
+/// that a daemon on any login node submits as the user's file said.
 [[nodiscard]] std::string explain_site(const SiteSpec& site);
 
 }  // namespace shardsweep

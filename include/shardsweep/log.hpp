@@ -10,7 +10,7 @@ void log_info(std::string_view text);
 void log_warning(std::string_view text);
 void log_error(std::string_view text);
 
-/// For a command that does a daemon's work: its answer says what has happened.
+/// Limits the log of a command that does a daemon's work: its answer says what has happened.
 void log_warnings_alone();
 
 }  // namespace shardsweep

@@ -28,32 +28,32 @@ struct ModelSpec {
   std::int64_t vocab = 0;
   bool tied_embeddings = false;
   std::int64_t head_dim = 0;           ///< values of a head; 0: hidden / heads
-  std::int64_t experts = 0;            ///< of each layer; 0: all layers are dense
-  std::int64_t experts_per_token = 0;  ///< that a router chooses
+  std::int64_t experts = 0;            ///< experts of each layer; 0: all layers are dense
+  std::int64_t experts_per_token = 0;  ///< experts that a router chooses
   std::int64_t expert_ffn = 0;         ///< width of one expert's SwiGLU
-  std::int64_t shared_experts = 0;     ///< that every token goes through, of the same width
+  std::int64_t shared_experts = 0;     ///< experts that every token goes through, of the same width
   std::int64_t dense_layers = 0;       ///< the first ones, which have no experts
   // Multi-head latent attention: keys and values of all heads come from one latent, beside a
   // part of each key that all heads share.
   std::int64_t kv_lora_rank = 0;      ///< values of that latent; 0: plain attention
   std::int64_t q_lora_rank = 0;       ///< values of the queries' latent; 0: they have none
-  std::int64_t qk_rope_head_dim = 0;  ///< of head_dim, what the rotary embedding turns
+  std::int64_t qk_rope_head_dim = 0;  ///< part of head_dim that the rotary embedding turns
   std::int64_t v_head_dim = 0;        ///< values of a head's values; 0: head_dim
-  std::int64_t mtp_layers = 0;        ///< that predict tokens beyond the next one
+  std::int64_t mtp_layers = 0;        ///< layers that predict tokens beyond the next one
   std::int64_t ffn_matrices = 0;      ///< 2: a feed-forward part without gate; 0: three
   std::int64_t expert_layers = 0;     ///< spread evenly behind the dense ones; 0: all of those
   std::int64_t shared_ffn = 0;        ///< width of all shared experts; 0: by their number
   std::int64_t window = 0;            ///< tokens before it that a token sees; 0: all
-  std::int64_t window_layers = 0;     ///< that have the window; 0: all layers
+  std::int64_t window_layers = 0;     ///< layers with the window; 0: all layers
   // Hybrids, whose layers do not all have attention and a feed-forward part. A mixer of w values
   // and keys of k has matrices of h (3 w + 2 k): input, gate and output; what writes and reads
   // its state.
   std::int64_t attention_layers = 0;  ///< 0: all without a state-space mixer
-  std::int64_t ffn_layers = 0;        ///< with a feed-forward part or experts; 0: all
-  std::int64_t state_layers = 0;      ///< with a state-space or linear-attention mixer
+  std::int64_t ffn_layers = 0;        ///< layers with a feed-forward part or experts; 0: all
+  std::int64_t state_layers = 0;      ///< layers with a state-space or linear-attention mixer
   std::int64_t state_width = 0;
   std::int64_t state_keys = 0;
-  std::string note;  ///< what predictions leave out of it; empty: nothing
+  std::string note;  ///< parts that predictions leave out; empty: none
 
   /// Values of one head, and of all heads' queries.
   [[nodiscard]] std::int64_t head_size() const { return head_dim > 0 ? head_dim : hidden / heads; }
@@ -84,7 +84,7 @@ struct ModelSpec {
     if (attention_layers > 0 && attention_layers < layers) return "layers without attention";
     return ffn_layers > 0 && ffn_layers < layers ? "layers without a feed-forward part" : "";
   }
-  /// Of what attention puts out, before its last product.
+  /// Width of attention's output before its last product.
   [[nodiscard]] std::int64_t value_width() const {
     return heads * (v_head_dim > 0 ? v_head_dim : head_size());
   }
@@ -136,7 +136,7 @@ struct ShapeField {
   std::string_view name;
   std::int64_t ModelSpec::*member;
   bool optional;           ///< 0 where a model has no such thing
-  std::string_view alias;  ///< in other trainers' and libraries' files
+  std::string_view alias;  ///< name in other trainers' and libraries' files
   std::int64_t most;
   std::string_view meaning;
 };
@@ -166,7 +166,7 @@ inline constexpr std::array<std::string_view, 5> dtype_words{
 [[nodiscard]] constexpr bool is_half(Dtype dtype) {
   return dtype == Dtype::bf16 || is_fp8(dtype);
 }
-/// Of a weight, or an activation that is kept.
+/// Bytes of a weight, or of an activation that is kept.
 [[nodiscard]] constexpr std::int64_t bytes_of(Dtype dtype) {
   return is_half(dtype) ? 2 : dtype == Dtype::fp32 ? 4 : 8;
 }
@@ -181,7 +181,7 @@ struct ClusterSpec {
   std::string name;
   std::string gpu;  ///< the device's name as the driver gives it; empty: unknown, so no MFU
   int gpus_per_node = 0;
-  std::int64_t memory_bytes = 0;  ///< per GPU
+  std::int64_t memory_bytes = 0;  ///< memory per GPU
   /// Dense peak in FLOP/s by peak_words; none: unknown, so no MFU and no time prediction from
   /// it.
   std::array<std::optional<double>, peak_words.size()> peak_flops{};
@@ -196,13 +196,13 @@ struct ClusterSpec {
   /// Bytes/s that a ring over several adapters of a node reaches, per rank; 0: as many as its
   /// adapters.
   double inter_node_group_bandwidth = 0;
-  /// What good kernels and NCCL reach; what a trainer reaches of that is its family's.
+  /// Shares that good kernels and NCCL reach; what a trainer reaches of those is its family's.
   double gemm_efficiency = 0.7;
   double attention_efficiency = 0.55;
   double intra_node_efficiency = 0.7;
   double inter_node_efficiency = 0.8;
   bool this_machine = false;  ///< always run locally, whatever scheduler is installed
-  bool shared_host = true;    ///< others may use the host's CPUs without spoiling a measurement
+  bool shared_host = true;    ///< true: other users of the host's CPUs do not spoil a measurement
   std::string note;           ///< where its numbers come from, if nobody has measured them
 
   friend bool operator==(const ClusterSpec&, const ClusterSpec&) = default;

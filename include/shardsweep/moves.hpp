@@ -10,7 +10,7 @@
 
 namespace shardsweep {
 
-/// From a row, to a column, both in the order of the enumeration.
+/// Allowed moves: [row][column] is from, to, both in the order of the enumeration.
 template <std::size_t count>
 using Moves = std::array<std::array<bool, count>, count>;
 

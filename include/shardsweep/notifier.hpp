@@ -13,7 +13,7 @@
 
 namespace shardsweep {
 
-/// Something to tell.
+/// Message for a user.
 struct Notice {
   NotifyEvent event = NotifyEvent::sweep_ended;
   std::string sweep;  ///< name; empty: none in particular
@@ -28,7 +28,7 @@ class Notifier {
   /// Goes on with what is on its way; returns what is worth a line in the log, which never
   /// holds the address beyond its host, nor a header.
   [[nodiscard]] virtual std::vector<std::string> poll() = 0;
-  /// Something is on its way or waits to be sent again.
+  /// True while a notice is being sent or waits for another try.
   [[nodiscard]] virtual bool busy() const = 0;
   [[nodiscard]] virtual std::vector<pollfd> descriptors() const = 0;
 };

@@ -34,7 +34,7 @@ enum class Outcome : std::uint8_t {
   skipped,
 };
 
-/// Who a retry is charged to.
+/// Budget that a retry is charged to.
 enum class Retry : std::uint8_t {
   never,      ///< the outcome is the answer
   on_trial,   ///< tried again; counts against the trial's budget
@@ -43,10 +43,10 @@ enum class Retry : std::uint8_t {
 
 struct OutcomeInfo {
   Outcome outcome;
-  std::string_view name;  ///< as stored
+  std::string_view name;  ///< stored name
   bool final_verdict;     ///< true: a verdict on the layout; false: undecided (exit code 3)
   Retry retry;
-  char mark;                 ///< what a heatmap cell shows
+  char mark;                 ///< mark in a heatmap cell
   std::string_view meaning;  ///< one sentence for help texts and legends
 };
 
@@ -96,7 +96,7 @@ enum class RunnerExit : std::uint8_t {
 struct RunnerExitInfo {
   RunnerExit code;
   std::string_view error_class;    ///< `class` of the runner's error record
-  std::optional<Outcome> outcome;  ///< none for peer_lost: the first cause elsewhere decides
+  std::optional<Outcome> outcome;  ///< empty for peer_lost: the first cause elsewhere decides
 };
 
 inline constexpr std::array<RunnerExitInfo, 9> runner_exit_table{{

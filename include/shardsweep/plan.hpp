@@ -65,17 +65,18 @@ struct LeftOut {
 };
 
 struct Plan {
-  std::vector<PlannedTrial> trials;  ///< in order
+  std::vector<PlannedTrial> trials;  ///< trials in order
   std::vector<LeftOut> left_out;     ///< the first limits.max_stored_left_out of them
-  std::map<std::string, std::int64_t, std::less<>> left_out_by_constraint;  ///< all of them
+  std::map<std::string, std::int64_t, std::less<>> left_out_by_constraint;  ///< counts of all of
+                                                                            ///< them
   /// The first point left out by each constraint.
   std::map<std::string, LeftOut, std::less<>> examples;
   std::int64_t points = 0;
   std::int64_t lanes = 0;
   std::int64_t duplicates = 0;  ///< points that the product and `points` both name
   double gpu_hours = 0;         ///< predicted, trials together
-  /// What those left out would have held, were each run to its end: by constraint, without the
-  /// points that no trainer could start (a world, batch or shape that does not divide).
+  /// GPU hours that points left out would have taken, each run to its end, by constraint. Points
+  /// that no trainer could start (a world, batch or shape that does not divide) are not counted.
   std::map<std::string, double, std::less<>> left_out_gpu_hours;
   [[nodiscard]] double gpu_hours_before_pruning() const {
     double sum = gpu_hours;

@@ -24,12 +24,12 @@ inline constexpr std::array<std::string_view, 13> recompute_words{"none", "selec
     "layernorm", "mlp", "moe", "moe_act", "mla_up_proj", "layernorm+mlp", "layernorm+moe_act",
     "mla_up_proj+layernorm", "mla_up_proj+mlp", "mla_up_proj+layernorm+moe_act"};
 
-/// What a layer may drop and compute again, as Megatron-LM cuts it.
+/// Parts that a layer may drop and compute again, in Megatron-LM's division.
 enum class Module : std::uint8_t {
   layernorm = 1U << 0,
-  mlp = 1U << 1,          ///< of a dense layer
+  mlp = 1U << 1,          ///< feed-forward part of a dense layer
   moe = 1U << 2,          ///< experts, with their router and exchange
-  moe_act = 1U << 3,      ///< what stands between an expert's two products
+  moe_act = 1U << 3,      ///< values between an expert's two products
   mla_up_proj = 1U << 4,  ///< heads from latents
 };
 inline constexpr std::array<std::string_view, 5> module_words{
@@ -58,7 +58,7 @@ class Modules {
  private:
   std::uint32_t bits_ = 0;
 };
-/// By each word of `recompute`: predictions ask a million times a second.
+/// Sets by word of `recompute`, made once: predictions ask a million times a second.
 inline constexpr auto module_sets = [] {
   std::array<Modules, recompute_words.size()> sets{};
   for (std::size_t i = 0; i < sets.size(); ++i)
@@ -72,8 +72,8 @@ inline constexpr auto module_sets = [] {
 enum class Schedule : std::uint8_t { one_f_one_b, afab, zb_h1, zb_v };
 inline constexpr std::array<std::string_view, 4> schedule_words{"1f1b", "afab", "zb-h1", "zb-v"};
 
-/// Which parallel dimension has neighbouring ranks: the first is fastest. cp stands directly
-/// before dp where it is not named.
+/// Order of the parallel dimensions: ranks of the first one are neighbours. cp stands directly
+/// before dp if it is not named.
 enum class RankOrder : std::uint8_t { tp_dp_pp, tp_pp_dp, dp_tp_pp, tp_cp_pp_dp, tp_dp_cp_pp };
 inline constexpr std::array<std::string_view, 5> rank_order_words{
     "tp-dp-pp", "tp-pp-dp", "dp-tp-pp", "tp-cp-pp-dp", "tp-dp-cp-pp"};
@@ -86,12 +86,12 @@ constexpr bool names_cp(RankOrder order) {
 enum class ContextMode : std::uint8_t { ring, ulysses };
 inline constexpr std::array<std::string_view, 2> context_mode_words{"ring", "ulysses"};
 
-/// What lies in the host's memory between its uses: the optimizer's state, or the weights and
-/// gradients too.
+/// State that lies in the host's memory between its uses: the optimizer's, or weights and gradients
+/// too.
 enum class Offload : std::uint8_t { none, optimizer, all };
 inline constexpr std::array<std::string_view, 3> offload_words{"none", "optimizer", "all"};
 
-/// What the first and last stage of a pipeline leave to those between them.
+/// Layers that the first and last stage of a pipeline leave to those between them.
 struct MiddleStages {
   std::int64_t layers, stages;
   /// `first`, `last`: layers that they are told; 0: they are as the others, and counted so.
@@ -120,8 +120,8 @@ struct Layout {
   std::int32_t bucket_mb = 25;          ///< MiB of gradients per DP all-reduce
   bool overlap = true;                  ///< DP communication overlaps backward
   std::int32_t expert_tp = 0;           ///< ranks that split each expert; 0: those of tp
-  std::int32_t first_stage_layers = 0;  ///< of the pipeline's first stage; 0: as the others
-  std::int32_t last_stage_layers = 0;   ///< of its last one
+  std::int32_t first_stage_layers = 0;  ///< layers of the pipeline's first stage; 0: as the others
+  std::int32_t last_stage_layers = 0;   ///< layers of its last stage; 0: as the others
   bool cuda_graphs = false;             ///< a layer's kernels are launched as one graph
   Offload offload = Offload::none;
 
@@ -176,21 +176,21 @@ struct Point {
 
 enum class AxisKind : std::uint8_t {
   integer,
-  word,    ///< one of `words`; the value is its index
+  word,    ///< word: the value is its index in `words`
   toggle,  ///< false | true, also 0 | 1
   model,   ///< a model's name; the value is an index into SweepSpec::models
 };
 
-/// What else the program does with an axis, beside reading, storing and printing its values.
-/// Every layout axis is in the layout's text, has a slice in a sweep's page, and must be equal
-/// for two memory peaks to be compared: that needs no use.
+/// Uses of an axis beside reading, storing and printing its values. Some hold for every layout axis
+/// and need no flag. It is in the layout's text, has a slice in a sweep's page, and must be equal
+/// for two memory peaks to be compared.
 enum class AxisUse : std::uint32_t {
   cell = 1U << 0,    ///< names the cell in which layouts compete: model, length, GPUs
   world = 1U << 1,   ///< gives the number of GPUs
-  degree = 1U << 2,  ///< in the short form of a layout's text
-  spelt = 1U << 3,   ///< in a layout's text even where it has its default
-  named = 1U << 4,   ///< in slugs and in a plan's table likewise
-  shown = 1U << 5,   ///< in `show` likewise
+  degree = 1U << 2,  ///< has a place in the short form of a layout's text
+  spelt = 1U << 3,   ///< stands in a layout's text even at its default
+  named = 1U << 4,   ///< stands in slugs and in a plan's table even at its default
+  shown = 1U << 5,   ///< stands in `show` even at its default
   /// Switches a mechanism on or sets its degree. Sizes (micro_batch, bucket_mb) do not: what
   /// one costs the next one says.
   structural = 1U << 6,
@@ -207,7 +207,7 @@ constexpr AxisUse operator|(AxisUse a, AxisUse b) {
 struct AxisInfo {
   std::string_view name;  ///< in the sweep file, database, CSV, flags
   AxisKind kind;
-  std::span<const std::string_view> words;    ///< for AxisKind::word
+  std::span<const std::string_view> words;    ///< words of AxisKind::word
   std::span<const std::string_view> aliases;  ///< other trainers' names, understood on input
   std::int64_t minimum;
   std::int64_t maximum;
@@ -216,7 +216,7 @@ struct AxisInfo {
   bool in_lane_key;  ///< false for micro_batch and grad_accum, along which a lane ascends
   /// Where it stands in a layout's text (sweep/layout_text.hpp), from 1; 0: it is of no layout.
   std::int32_t place;
-  /// Before its value in that text and in slugs: the mb of mb4. Empty: its words tell the axis.
+  /// Prefix of its value in that text and in slugs: the mb of mb4. Empty: its words tell the axis.
   std::string_view short_name;
   AxisUse uses;
   std::string_view meaning;
@@ -233,7 +233,7 @@ struct AxisInfo {
 /// All axes, in the order of columns. `repeat` and vars are not in it.
 [[nodiscard]] std::span<const AxisInfo> axes();
 
-/// By name or alias; nullptr where there is none.
+/// Finds an axis by name or alias; nullptr: there is none.
 [[nodiscard]] const AxisInfo* find_axis(std::string_view name_or_alias);
 
 /// Another way to write a word, understood on input.

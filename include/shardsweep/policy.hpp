@@ -14,18 +14,18 @@
 
 namespace shardsweep {
 
-/// What is done while others wait for the nodes of a partition: nothing, ask for no more, or
-/// leave after what runs now.
+/// Reaction to others who wait for the nodes of a partition: none, ask for no more, or leave after
+/// what runs now.
 enum class Yield : std::uint8_t { never, hold, drain };
 inline constexpr std::array<std::string_view, 3> yield_words{"never", "hold", "drain"};
 
-/// What is done about a node that is slower than its peers: said, or it is kept out of new
-/// allocations as one that has failed.
+/// Reaction to a node that is slower than its peers: report it, or keep it out of new allocations
+/// like one that has failed.
 enum class SlowNodes : std::uint8_t { report, exclude };
 inline constexpr std::array<std::string_view, 2> slow_nodes_words{"report", "exclude"};
 
-/// What a node agent keeps to in one attempt: part of spec.json as it is. A new one is a member
-/// here, its row in sweep/policy.cpp, and the place that keeps to it.
+/// Limits that a node agent keeps to in one attempt: part of spec.json as it is. To add one: a
+/// member here, its row in sweep/policy.cpp, and the place that keeps to it.
 struct AttemptLimits {
   // without progress in a phase, seconds
   double start_limit_s = 60;
@@ -34,25 +34,26 @@ struct AttemptLimits {
   double first_step_limit_s = 300;
   double step_limit_s = 120;
   double teardown_limit_s = 60;
-  double attempt_limit_s = 7200;  ///< in all
+  double attempt_limit_s = 7200;  ///< limit for the whole attempt
   double grace_s = 5;
   std::int64_t keep_log_bytes = std::int64_t{256} * 1024;
-  // Where flight recorders are kept: a train step that nothing advances in for
-  // max(hang_floor_s, hang_factor * the longest step so far) is a hang.
+  // Limits with flight recorders: a train step in which nothing advances for max(hang_floor_s,
+  // hang_factor * the longest step so far) is a hang.
   double hang_floor_s = 5;
   double hang_factor = 2;
-  double evidence_s = 1;  ///< for what the ranks tell of themselves before they are ended
-  /// Of a node's CPUs, used by others on the average: more contaminates a measurement. 1: it is
-  /// recorded and contaminates nothing. 0: nobody looks.
+  double evidence_s = 1;  ///< time for the ranks to tell about themselves before they are ended
+  /// Mean share of a node's CPUs above which other users contaminate a measurement. 1: it is
+  /// recorded and contaminates nothing. 0: it is not measured.
   double others_cpu_limit = 1;
-  double gpu_release_s = 30;  ///< for GPU memory to come back before it starts; 0: nobody looks
-  std::int64_t gpu_slack_bytes = std::int64_t{1} << 30;  ///< that may be in use then
-  double learn_factor = 5;  ///< of limits from finished attempts of its group; 0: none
+  double gpu_release_s = 30;  ///< time for GPU memory to come back before a start; 0: not checked
+  std::int64_t gpu_slack_bytes = std::int64_t{1} << 30;  ///< memory that may be in use then
+  double learn_factor = 5;  ///< factor of limits learnt from finished attempts of the group; 0:
+                            ///< none are learnt
   double learn_floor_s = 60;
-  double gdb_s = 10;  ///< for gdb to look at hung ranks; 0: it is not asked
-  std::int64_t log_limit_bytes = std::int64_t{1} << 30;    ///< of what one rank prints; 0: none
-  std::int64_t file_limit_bytes = std::int64_t{64} << 30;  ///< of one file; 0: none
-  double container_limit_s = 1200;                         ///< for a node to make it
+  double gdb_s = 10;  ///< time for gdb to look at hung ranks; 0: it is not asked
+  std::int64_t log_limit_bytes = std::int64_t{1} << 30;    ///< limit of one rank's output; 0: none
+  std::int64_t file_limit_bytes = std::int64_t{64} << 30;  ///< limit of one file; 0: none
+  double container_limit_s = 1200;                         ///< time for a node to make a container
 
   friend bool operator==(const AttemptLimits&, const AttemptLimits&) = default;
 };
@@ -81,8 +82,8 @@ inline constexpr auto described<AttemptLimits> = Entries{
     Field{"container_limit_s", &AttemptLimits::container_limit_s, Flag::optional},
 };
 
-/// What lead and node agents keep to as long as an allocation lives: part of allocation.json as
-/// it is.
+/// Limits that lead and node agents keep to as long as an allocation lives: part of allocation.json
+/// as it is.
 struct LaneLimits {
   double beat_s = 1;
   double agent_lease_s = 15;
@@ -93,15 +94,15 @@ struct LaneLimits {
   // Wall time: what cannot end before the allocation does is not started.
   double time_margin = 1.5;       ///< an attempt may take its prediction times this
   double stop_before_end_s = 60;  ///< kept free for packing, the last words and the scheduler
-  double agents_limit_s = 600;    ///< for all node agents to start
+  double agents_limit_s = 600;    ///< time for all node agents to start
   // The check of nodes, an allocation's first act. 0: not made.
-  double check_home_s = 0;     ///< in which the database's folder answers
+  double check_home_s = 0;     ///< time in which the database's folder answers
   double check_memory = 0;     ///< least share of the host memory that is usually free
   double check_gemm = 0;       ///< least share of the usual rate of matrix products
   double check_clocks = 0;     ///< least share of the usual clock meanwhile
   double check_allreduce = 0;  ///< least share of the usual bandwidth between two nodes
   double check_limit_s = 60;   ///< for all of it, on all nodes
-  double check_hook_s = 60;    ///< for each line of the site's own
+  double check_hook_s = 60;    ///< time for each line of the site's own
   [[nodiscard]] constexpr bool checks_nodes() const {
     return check_home_s > 0 || check_memory > 0 || check_gemm > 0 || check_clocks > 0 ||
         check_allreduce > 0;
@@ -208,14 +209,14 @@ enum class PolicyUnit : std::uint8_t {
   slow_nodes
 };
 
-/// What the values of a unit are called, from 0 on; empty: they are numbers.
+/// Words for the values of a unit, from 0 on; empty: they are numbers.
 [[nodiscard]] constexpr std::span<const std::string_view> words_of(PolicyUnit unit) {
   if (unit == PolicyUnit::yield) return yield_words;
   if (unit == PolicyUnit::slow_nodes) return slow_nodes_words;
   return {};
 }
 
-/// Where a value lies in a Policy.
+/// Place of a value in a Policy.
 using PolicyValue = std::variant<double*, std::int64_t*>;
 
 struct PolicyField {

@@ -37,7 +37,7 @@ struct FinishedTrial {
 
 struct Finished {
   std::vector<FinishedTrial> trials;  ///< oldest first
-  std::int64_t last_event = 0;        ///< where the next look goes on
+  std::int64_t last_event = 0;        ///< event after which the next look begins
   bool more = false;                  ///< the look was cut off: look again at once
 };
 
@@ -48,8 +48,8 @@ struct CellBest {
   std::string trial;
   std::string layout;
   double tokens_per_s_per_gpu = 0;
-  Timestamp at = 0;     ///< when it was measured
-  CellAnswer answer{};  ///< of which it is the winner
+  Timestamp at = 0;     ///< time of its measurement
+  CellAnswer answer{};  ///< answer whose winner it is
 };
 
 /// A job that has not ended, and how far it is with the trials that it was given.
@@ -58,14 +58,14 @@ struct AllocationProgress {
   std::string job_name;       ///< "grid-n2_3f9a01"
   bool claimed = false;       ///< a lead works in it; else it waits for its nodes
   std::int64_t ended = 0;     ///< attempts of it that are over
-  std::int64_t assigned = 0;  ///< those, what runs, and what waits in it
+  std::int64_t assigned = 0;  ///< attempts ended, running and waiting in it
   std::string trial;          ///< slug of what runs now; empty: nothing
   std::string model;
   std::string layout;
-  Timestamp started_at = 0;  ///< of what runs
+  Timestamp started_at = 0;  ///< start of the running attempt
 };
 
-/// Which events a follower begins with.
+/// First events of a follower.
 enum class FollowFrom : std::uint8_t {
   now,
   submission,  ///< the first trial may end before the follower looks
@@ -78,7 +78,7 @@ struct AttemptPlace {
   std::int64_t number = 0;
   State state = State::planned;
   std::optional<Outcome> outcome;
-  std::string dir;  ///< its folder; after its end <dir>.tar
+  std::string dir;  ///< folder; after its end <dir>.tar
 };
 
 /// The attempts that a name means, oldest first, and how many trials it means.

@@ -32,11 +32,11 @@ inline constexpr std::size_t max_line = 1000;
 struct Assign {
   AttemptId attempt = 0;
   std::string trial;
-  std::string dir;  ///< of the attempt: absolute, holds spec.json
+  std::string dir;  ///< folder of the attempt: absolute, holds spec.json
   std::string nonce;
   std::string lane;  ///< lane_key: after an oom in it, larger micro-batches are not started
   std::int32_t micro_batch = 1;
-  double predicted_s = 0;  ///< from start to result; 0: not known. An optional key.
+  double predicted_s = 0;  ///< time from start to result; 0: not known. An optional key.
   friend bool operator==(const Assign&, const Assign&) = default;
 };
 template <>
@@ -77,7 +77,8 @@ struct Drain {
 using ToLeadBody = std::variant<Assign, Revoke, Cancel, Drain>;
 struct ToLead {
   std::int64_t n = 0;      ///< counts from 1 in the file
-  std::int64_t epoch = 0;  ///< of the daemon's lease: lines of an older epoch than seen are ignored
+  std::int64_t epoch = 0;  ///< epoch of the daemon's lease: lines of an older epoch than seen are
+                           ///< ignored
   ToLeadBody body;
   friend bool operator==(const ToLead&, const ToLead&) = default;
 };
@@ -134,9 +135,10 @@ struct Ended {
   Ending ending;
   std::string pack;  ///< file name of the packed attempt, beside its folder; may be empty
   // Optional keys.
-  std::vector<std::string> nodes{};  ///< of a measured attempt on several, in its ranks' order
-  // Of its GPUs while train steps were timed, where the node agents have looked: the slowest
-  // clock, what held it back in words, and the mean power. 0, empty: not told. Optional keys.
+  std::vector<std::string> nodes{};  ///< nodes of a measured attempt on several, in its ranks'
+                                     ///< order
+  // Pace of its GPUs while train steps were timed, if node agents looked. It has the slowest clock,
+  // what held it back in words, and the mean power. 0, empty: not told. Optional keys.
   double sm_clock_mhz = 0;
   double power_w = 0;
   std::string throttled{};
@@ -165,7 +167,7 @@ struct NodeSeen {
   std::string node;
   std::string host;
   std::int64_t pid = 0;
-  std::string switches{};  ///< as in NodeReady: an optional key
+  std::string switches{};  ///< see NodeReady: an optional key
   friend bool operator==(const NodeSeen&, const NodeSeen&) = default;
 };
 template <>
@@ -175,7 +177,7 @@ inline constexpr auto described<NodeSeen> = Entries{
     Field{"pid", &NodeSeen::pid},
     Field{"switches", &NodeSeen::switches, Flag::optional},
 };
-/// Something is wrong with a node, whoever suffers from it.
+/// Fault of a node, whichever attempt suffers from it.
 struct FoundOnNode {
   std::string node;
   EvidenceKind kind = EvidenceKind::dirty;
@@ -188,8 +190,8 @@ inline constexpr auto described<FoundOnNode> = Entries{
     Field{"kind", &FoundOnNode::kind},
     Field{"detail", &FoundOnNode::detail},
 };
-/// What a node has found of itself, and what speaks against it. A node that is to blame is
-/// named by a FoundOnNode besides.
+/// Facts that a node has found about itself, and its verdict. A node that is to blame is named by a
+/// FoundOnNode besides.
 struct Checked {
   std::string node;
   NodeFacts facts;
@@ -227,7 +229,7 @@ struct FromLead {
 
 struct Launch {
   AttemptId attempt = 0;
-  std::string dir;   ///< of the attempt; the rest is in its spec.json
+  std::string dir;   ///< folder of the attempt; the rest is in its spec.json
   std::string meet;  ///< host:port where a trainer's ranks meet; empty: not asked for
   friend bool operator==(const Launch&, const Launch&) = default;
 };
@@ -252,7 +254,7 @@ inline constexpr auto described<EndAttempt> = Entries{
     Field{"why", &EndAttempt::why},
     Field{"cut_short", &EndAttempt::cut_short, Flag::optional},
 };
-/// For how long has nothing advanced on your node? Answered by NoProgress.
+/// Asks how long nothing has advanced on the node. Answered by NoProgress.
 struct AskProgress {
   AttemptId attempt = 0;
   friend bool operator==(const AskProgress&, const AskProgress&) = default;
@@ -284,9 +286,9 @@ inline constexpr auto described<TimedSteps> = Entries{
 };
 /// Check your node, as the allocation's folder says. Answered by NodeChecked.
 struct CheckNode {
-  std::string dir;  ///< of the allocation
+  std::string dir;  ///< folder of the allocation
   CheckTime time = CheckTime::before;
-  std::int32_t round = 0;  ///< of `pairs`: that file of the allocation. An optional key
+  std::int32_t round = 0;  ///< round of `pairs`: that file of the allocation. An optional key
   friend bool operator==(const CheckNode&, const CheckNode&) = default;
 };
 template <>
@@ -308,7 +310,7 @@ struct NodeReady {
   std::string node;
   std::string host;
   std::int64_t pid = 0;
-  std::int32_t index = 0;  ///< among the allocation's nodes; an optional key
+  std::int32_t index = 0;  ///< place among the allocation's nodes; an optional key
   std::string gpu{};       ///< the model of its GPUs; empty: not told. An optional key
   /// Switches or blocks above it, the top one first, as "core.leaf"; empty: not told. An
   /// optional key.
@@ -328,7 +330,7 @@ struct NodeBeat {
   AttemptId attempt = 0;
   std::string phase;
   std::int64_t step = 0;
-  bool timed = false;  ///< its train steps are timed: an optional key
+  bool timed = false;  ///< train steps are being timed: an optional key
   friend bool operator==(const NodeBeat&, const NodeBeat&) = default;
 };
 template <>
@@ -374,9 +376,9 @@ inline constexpr auto described<NoProgress> = Entries{
 struct NodeEnded {
   AttemptId attempt = 0;
   Ending ending;           ///< `node`: where it happened, if not where it is said
-  Timestamp at = 0;        ///< of the first cause
+  Timestamp at = 0;        ///< time of the first cause
   bool cut_short = false;  ///< ended here, as it was hopeless: an optional key
-  // Of its GPUs while train steps were timed (attempt/pace.hpp); 0: not told. Optional keys.
+  // Pace of its GPUs while train steps were timed (attempt/pace.hpp); 0: not told. Optional keys.
   double sm_clock_mhz = 0;
   double power_w = 0;
   std::int64_t held_back = 0;
@@ -392,7 +394,7 @@ inline constexpr auto described<NodeEnded> = Entries{
     Field{"power_w", &NodeEnded::power_w, Flag::optional},
     Field{"held_back", &NodeEnded::held_back, Flag::optional},
 };
-/// As FoundOnNode, of the node that says it.
+/// Fault of the node that sends it: see FoundOnNode.
 struct NodeFinding {
   EvidenceKind kind = EvidenceKind::dirty;
   std::string detail;
@@ -405,7 +407,7 @@ inline constexpr auto described<NodeFinding> = Entries{
 };
 struct NodeChecked {
   CheckTime time = CheckTime::before;
-  std::int32_t round = 0;  ///< as in CheckNode: an optional key
+  std::int32_t round = 0;  ///< see CheckNode: an optional key
   NodeFacts facts;
   friend bool operator==(const NodeChecked&, const NodeChecked&) = default;
 };

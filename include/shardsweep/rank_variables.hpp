@@ -17,10 +17,10 @@ namespace shardsweep {
   return name.starts_with("PYTORCH_") && name.ends_with("ALLOC_CONF");
 }
 
-/// Of the shell in which a daemon happened to start, ranks on this machine get what finds
-/// programs and libraries, what modules, Python environments and CUDA have set, and places for
-/// files: sweeps/README.md lists it. Anything else comes from `env`, `secrets` and `pass_env`.
-/// A job of Slurm has what its script has set.
+/// True for variables of the daemon's shell that ranks on this machine get. These find programs and
+/// libraries, come from modules, Python environments and CUDA, or name places for files:
+/// sweeps/README.md lists them. Anything else comes from `env`, `secrets` and `pass_env`. A job of
+/// Slurm has what its script has set.
 [[nodiscard]] constexpr bool is_passed_on(std::string_view name) {
   constexpr std::array<std::string_view, 24> names{"PATH", "HOME", "USER", "LOGNAME", "SHELL",
       "LANG", "LANGUAGE", "TZ", "TERM", "TMPDIR", "HOSTNAME", "PWD", "LD_PRELOAD", "PYTHONPATH",

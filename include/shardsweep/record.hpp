@@ -20,18 +20,20 @@ struct Record {
   RecordType type = RecordType::other;
   std::string nonce;            ///< key `run_id` or `nonce`; empty where the line has none
   Timestamp t = 0;              ///< key `t`: microseconds, or seconds with a fraction; 0: not given
-  std::string phase;            ///< of `phase`: start, rendezvous, init, warmup, train, teardown
-  std::int64_t step = 0;        ///< of `train_step`
+  std::string phase;            ///< value of type `phase`: start, rendezvous, init, warmup, train,
+                                ///< teardown
+  std::int64_t step = 0;        ///< number of a `train_step`
   double step_ms = 0;           ///< the same; 0: not given
   std::optional<bool> timed{};  ///< the same; none: not given
-  std::string error_class;  ///< of `error` and `refusal`: key `class`, a word of runner_exit_table
-  std::string message;      ///< of both: key `message`
+  std::string error_class;      ///< key `class` of `error` and `refusal`, a word of
+                                ///< runner_exit_table
+  std::string message;          ///< key `message` of both
   friend bool operator==(const Record&, const Record&) = default;
 };
 
 /// A record that is written for a program that writes none.
 struct WrittenRecord {
-  std::string type;  ///< as in the runner's contract
+  std::string type;  ///< type in the runner's contract
   std::map<std::string, std::string> texts{};
   std::map<std::string, double> numbers{};  ///< whole ones are written as such
   friend bool operator==(const WrittenRecord&, const WrittenRecord&) = default;

@@ -19,14 +19,14 @@
 
 namespace shardsweep {
 
-/// Whose columns a table has.
+/// Origin of a table's columns.
 enum class RecordedFormat : std::uint8_t {
   csv,       ///< our own names, those of `results` and of a sweep file
   nanotron,  ///< the log table of nanotron's scaling benchmarks
 };
 inline constexpr std::array<std::string_view, 2> recorded_format_words{"csv", "nanotron"};
 
-/// What a row does not say of the axes that memory depends on.
+/// Axes that memory depends on and that a row does not tell.
 struct UnknownAxes {
   bool zero = false;
   bool recompute = false;
@@ -41,14 +41,14 @@ struct RecordedRun {
   Point point;  ///< `model` is an index into RecordedSweep::models; no vars
   std::int32_t nodes = 0;
   Outcome outcome = Outcome::crashed;
-  std::optional<double> tokens_per_s_per_gpu;          ///< of completed rows alone
-  std::optional<std::int64_t> peak_memory_bytes;       ///< what the device had to give
-  std::optional<std::int64_t> allocated_memory_bytes;  ///< of it, what tensors held
-  /// Whose peak that is: a pipeline stage from 0, `of_any_rank`; unset: not said.
+  std::optional<double> tokens_per_s_per_gpu;          ///< speed of completed rows alone
+  std::optional<std::int64_t> peak_memory_bytes;       ///< memory that the device had to give
+  std::optional<std::int64_t> allocated_memory_bytes;  ///< part of it that tensors held
+  /// Rank of that peak: a pipeline stage from 0, or `of_any_rank`; unset: not said.
   std::optional<std::int32_t> peak_stage{};
   static constexpr std::int32_t of_any_rank = -1;
-  /// Of full recompute: 0: each layer by itself; else how many layers at a time, or, by_block,
-  /// how many layers of each stage, the others being kept.
+  /// Layers of full recompute. 0: each layer by itself; else how many layers at a time, or,
+  /// by_block, how many layers of each stage, the others being kept.
   std::int32_t recompute_layers = 0;
   bool recompute_by_block = false;
   std::string kernel;            ///< the attention kernel's name; empty: unknown
@@ -57,9 +57,9 @@ struct RecordedRun {
   /// its version alone.
   std::string comparable{};
   UnknownAxes unknown{};             ///< the point has what is usual there
-  bool oom_error = false;            ///< its log holds an OOM, whatever its outcome
+  bool oom_error = false;            ///< true: its log holds an OOM, whatever its outcome
   std::vector<std::int32_t> labels;  ///< index into RecordedSweep::labels[i].values
-  int line = 0;                      ///< in the file, from 1
+  int line = 0;                      ///< line of the file, from 1
 };
 
 /// A column that is neither layout, shape nor measurement: kept, and known to `--where`.
@@ -72,8 +72,9 @@ struct RecordedSweep {
   std::string file;
   std::vector<ModelSpec> models;  ///< all different; names may repeat where shapes differ
   std::vector<RecordedLabel> labels;
-  std::vector<RecordedRun> runs;  ///< in the file's order
-  std::string newest_version{};   ///< of the software; empty: the file's last row has it
+  std::vector<RecordedRun> runs;  ///< runs in the file's order
+  std::string newest_version{};   ///< newest version of the software; empty: the file's last row
+                                  ///< has it
 
   [[nodiscard]] const ModelSpec& model_of(const RecordedRun& run) const {
     return models[static_cast<std::size_t>(run.point.model)];
@@ -82,8 +83,8 @@ struct RecordedSweep {
 
 struct RecordedOptions {
   RecordedFormat format = RecordedFormat::csv;
-  std::filesystem::path presets;  ///< as LoadOptions::presets: shapes of models by name
-  /// Of the cluster that the table is of; 0: unknown, a row says its nodes then.
+  std::filesystem::path presets;  ///< see LoadOptions::presets: shapes of models by name
+  /// GPUs per node of the table's cluster; 0: unknown, a row tells its nodes then.
   int gpus_per_node = 0;
 };
 

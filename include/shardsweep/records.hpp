@@ -13,7 +13,7 @@
 
 namespace shardsweep {
 
-/// Of a result, where the runner tells it: equally long, by rank.
+/// Work of each rank in a result, if the runner tells it: equally long, by rank.
 struct OwnWork {
   std::vector<double> busy_ms;       ///< a train step without what it waited for others
   std::vector<std::int32_t> stages;  ///< pipeline stage: within one all do the same work
@@ -21,26 +21,27 @@ struct OwnWork {
 
 struct RecordsSummary {
   std::optional<AddMeasurement> result;  ///< attempt and trial are the caller's to fill in
-  std::optional<Outcome> error;          ///< of the first error record
+  std::optional<Outcome> error;          ///< outcome of the first error record
   std::string error_message;
-  /// Of a node agent, whatever results there are: what the attempt ends as. None: nothing.
+  /// Outcome that a node agent's refusal gives the attempt, whatever results there are. None: no
+  /// refusal.
   std::optional<Outcome> refusal{};
   std::string refusal_message{};
-  std::string runner;  ///< as its start record says; may be empty
+  std::string runner;  ///< name in its start record; may be empty
   std::string runner_version;
   OwnWork own_work{};
-  double busbw_bytes_per_s = 0;  ///< of the network probe of a result; 0: none
-  std::string environment{};     ///< of the first rank, as a JSON object; empty: not read back
-  std::string image_digest{};    ///< of its container; empty: it had none
-  std::string code_hash{};       ///< of the user's own programs; empty: not known
-  /// Its programs were to be looked at once more when they had been read, and nobody has: there
-  /// is no result.
+  double busbw_bytes_per_s = 0;  ///< bandwidth in the network probe of a result; 0: none
+  std::string environment{};     ///< environment of the first rank, as a JSON object; empty: not
+                                 ///< read back
+  std::string image_digest{};    ///< digest of its container's image; empty: it had none
+  std::string code_hash{};       ///< hash of the user's own programs; empty: not known
+  /// True if its programs had to be looked at again after they were read, and were not: there is no
+  /// result.
   bool code_unknown = false;
   std::string doubt{};  ///< why the result can't be true, and is marked; empty: no reason
-  /// Where there is no result: what is wrong with the record that should have been one, in a
-  /// sentence. Empty: nothing looks like one.
+  /// Sentence on a wrong record that should have been the result. Empty: no record looks like one.
   std::string flaw{};
-  bool owns_flaw = false;    ///< it is in a result record of this attempt: the runner is done
+  bool owns_flaw = false;    ///< the flaw is in a result record of this attempt: the runner is done
   std::string unreadable{};  ///< why nothing of it can be read; empty: it was read
 };
 

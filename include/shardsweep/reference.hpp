@@ -22,7 +22,7 @@ struct ReferenceTable {
 
 /// JSON Schema (draft 7) of the sweep file, for editors.
 [[nodiscard]] std::string sweep_schema();
-/// The same of a trainer's file.
+/// JSON Schema of a trainer's file.
 [[nodiscard]] std::string trainer_schema();
 
 }  // namespace shardsweep

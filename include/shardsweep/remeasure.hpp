@@ -12,9 +12,9 @@
 
 namespace shardsweep {
 
-/// What has to be another one since the last time; else that time passes without a run.
+/// Subject that must have changed since the last time; if not, that time passes without a run.
 enum class RemeasureOn : std::uint8_t {
-  time,    ///< nothing: each time is measured
+  time,    ///< no condition: each time is measured
   runner,  ///< the tree of the runner's snapshot
   image    ///< the file of its container's image
 };
@@ -24,7 +24,7 @@ inline constexpr std::array<std::string_view, 3> word_table<RemeasureOn>{"time",
 struct Remeasure {
   double every_s = 0;  ///< 0: never
   RemeasureOn on = RemeasureOn::time;
-  std::int32_t layouts = 3;  ///< of each cell, its best
+  std::int32_t layouts = 3;  ///< best layouts of each cell
   [[nodiscard]] bool wanted() const { return every_s > 0; }
   friend bool operator==(const Remeasure&, const Remeasure&) = default;
 };

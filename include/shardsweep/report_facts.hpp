@@ -87,9 +87,9 @@ struct ReportFacts : ReportSources {
   std::vector<ReportedAttempt> attempts;  ///< by allocation and time
   // As they are shown.
   Table controls;
-  Table checks;     ///< of nodes, before an allocation's first attempt
-  Table side_runs;  ///< with the folders of their attempts
-  Table nodes;      ///< those that are not trusted, or have evidence against them
+  Table checks;     ///< checks of nodes, before an allocation's first attempt
+  Table side_runs;  ///< side runs with the folders of their attempts
+  Table nodes;      ///< nodes that are not trusted, or have evidence against them
   Table bounds;     ///< with which searches have stopped, and how many trials each has spared
 };
 

@@ -60,7 +60,7 @@ struct Answer {
   std::optional<Fault> fault;
   std::string text;                            ///< sentences, a line each
   std::string document{};                      ///< next: the points, in JSON
-  std::map<std::string, std::int64_t> counts;  ///< what changed
+  std::map<std::string, std::int64_t> counts;  ///< numbers of changes
 };
 
 /// Writes the request; returns its id.
@@ -69,8 +69,8 @@ struct Answer {
 inline constexpr std::string_view inboxes_ending = ".inboxes";
 /// The inbox of a request; of a folder its inboxes, and then the folder.
 void remove_inbox(const std::filesystem::path& inbox);
-/// Those that wait, oldest first. One that can't be read comes as a fault answer's id and
-/// reason.
+/// Waiting requests, oldest first. An unreadable request has its id and the reason, for an answer
+/// with a fault.
 struct PendingRequest {
   std::string id;
   Result<Request> request;
@@ -87,7 +87,7 @@ class RequestWatch {
 
   /// Readable when there is a reason to look; -1, which poll() ignores, where nothing is heard.
   [[nodiscard]] int descriptor() const { return descriptor_; }
-  /// To be called before a look.
+  /// Call it before a look.
   void clear();
 
  private:

@@ -30,7 +30,7 @@ template <>
 inline constexpr std::array<std::string_view, 8> word_table<FaultKind>{"invalid_input", "rejected",
     "unavailable", "timed_out", "busy", "corrupt", "interrupted", "internal"};
 
-/// What went wrong outside this program, in words for the person who has to mend it.
+/// Fault outside this program, in words for the person who has to mend it.
 struct Fault {
   FaultKind kind = FaultKind::unavailable;
   std::string what;

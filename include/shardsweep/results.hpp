@@ -40,7 +40,7 @@ enum class RankedAt : std::uint8_t {
 template <>
 inline constexpr std::array<std::string_view, 2> word_table<RankedAt>{"sweep", "now"};
 
-/// What rows are meant. Names are sweeps, slugs, attempts (`slug.2`) or scheduler job ids.
+/// Selection of rows. Names are sweeps, slugs, attempts (`slug.2`) or scheduler job ids.
 struct Selection {
   std::vector<std::string> names;
   std::string where;    ///< an expression over the columns of `results`, as in `exclude`
@@ -64,7 +64,7 @@ struct RowSink {
   std::function<void(const std::vector<Value>& row)> row;
 };
 
-/// What a cell shows of its layouts.
+/// Summary of a cell's layouts.
 enum class Aggregate : std::uint8_t { best, median, p90, count };
 template <>
 inline constexpr std::array<std::string_view, 4> word_table<Aggregate>{
@@ -76,7 +76,7 @@ struct HeatmapRequest {
   std::string columns;  ///< empty: nodes, or gpus where worlds are counted by them
   std::string value = "tokens_per_s_per_gpu";
   Aggregate aggregate = Aggregate::best;
-  std::size_t layouts = 2;  ///< that the answer of a cell has at least; 0: all
+  std::size_t layouts = 2;  ///< least number of layouts in the answer of a cell; 0: all
 };
 
 /// One trial as a pivot sees it, or several that differ in nothing that it shows.
@@ -86,21 +86,22 @@ struct CellCandidate {
   State state = State::planned;
   std::optional<Outcome> outcome;
   bool feasible = true;
-  bool ranked = false;  ///< it has measurements that count for the cell's answer
-  /// Of imported ones, by the MFU that their table gives: the best one's of the cell, its
-  /// layout and speed, and by which runner where that is not shown.
+  bool ranked = false;  ///< true: has measurements that count for the cell's answer
+  /// Best imported trial of the cell, by the MFU that its table gives: MFU, layout, speed, and its
+  /// runner if that is not shown otherwise.
   std::optional<double> published_mfu{};
   std::string published_layout{};
   double published_tokens_per_s_per_gpu = 0;
   std::string published_by{};
   std::int64_t trials = 1;  ///< how many it stands for
   bool spared = false;      ///< skipped because the search of its cell had stopped
-  /// What is predicted where nothing was measured: of the layout with the best prediction.
+  /// Prediction of the layout with the best one, if nothing was measured.
   std::optional<double> predicted{};
   std::optional<double> predicted_tokens_per_s_per_gpu{};
   std::string predicted_layout{};
   std::string why{};             ///< the first cause, or the constraint with its reason
-  std::vector<double> values{};  ///< of all layouts, where the request is for their median or p90
+  std::vector<double> values{};  ///< values of all layouts, if the request is for their median or
+                                 ///< p90
 };
 
 /// The answer of one cell of a pivot.
@@ -108,21 +109,21 @@ struct AnsweredPlace {
   std::string row;
   std::string column;
   CellAnswer answer;
-  std::optional<double> value{};  ///< what is shown of the winner
+  std::optional<double> value{};  ///< shown value of the winner
 };
 
 struct Cells {
   std::vector<CellCandidate> candidates;
-  std::string note;                      ///< which runners were left out; often empty
-  std::vector<std::string> runners{};    ///< those that are shown: "mine 1.2"
-  std::string columns{};                 ///< what gives the columns, where that was left open
-  std::vector<AnsweredPlace> answers{};  ///< of the cells in which something is ranked
+  std::string note;                      ///< runners that were left out; often empty
+  std::vector<std::string> runners{};    ///< runners that are shown: "mine 1.2"
+  std::string columns{};                 ///< name of what gives the columns, if that was left open
+  std::vector<AnsweredPlace> answers{};  ///< answers of the cells that rank a run
 };
 
 /// A layout that is slower than when its sweep measured it, as measuring it again has shown.
 struct Regression {
   std::string sweep;
-  Timestamp since = 0;  ///< when that was found
+  Timestamp since = 0;  ///< time at which that was found
   std::string text;     ///< "dp2 tp1 …: slower by 5.0 % …", of the last time
 };
 
@@ -131,11 +132,11 @@ struct SweepStatus {
   SweepId id = 0;
   std::string name;
   std::string state;
-  bool outside = false;  ///< somebody else measures it, and needs no daemon
+  bool outside = false;  ///< measured by somebody else, and needs no daemon
   std::int64_t trials = 0;
   std::int64_t left_out = 0;
   std::map<std::string, std::int64_t> by_state;    ///< planned, queued, running, ended
-  std::map<std::string, std::int64_t> by_outcome;  ///< of the ended
+  std::map<std::string, std::int64_t> by_outcome;  ///< ended trials by outcome
   std::int64_t undecided = 0;                      ///< ended without a final verdict
   std::int64_t marked = 0;  ///< measured, but not ranked: contaminated or implausible
   std::string doubt{};      ///< why one of these is: "implausible: …"
@@ -153,8 +154,8 @@ struct SweepStatus {
   std::vector<std::pair<std::string, std::int64_t>> spared;
   Timestamp submitted_at = 0;
   Timestamp last_event_at = 0;
-  Timestamp last_end_at = 0;   ///< when a trial has ended last
-  Timestamp remeasure_at = 0;  ///< when its best layouts are measured again; 0: never
+  Timestamp last_end_at = 0;   ///< end of the last ended trial
+  Timestamp remeasure_at = 0;  ///< time at which its best layouts are measured again; 0: never
   std::vector<Regression> regressions{};
 };
 
@@ -163,7 +164,7 @@ class Reader {
   /// Opens for reading alone; a database that does not exist is a fault that says how to make
   /// one.
   [[nodiscard]] static Result<std::unique_ptr<Reader>> open(const std::filesystem::path& file);
-  /// Who has the lease of a database, of an older version too; none: nobody.
+  /// Holder of a database's lease, of an older version too; none: nobody.
   [[nodiscard]] static Result<std::optional<LeaseHolder>> holder_in(
       const std::filesystem::path& file);
   virtual ~Reader() = default;
@@ -185,8 +186,8 @@ class Reader {
     return list(listing, bound).map(&first_texts);
   }
   [[nodiscard]] virtual Result<Table> results(const ResultsRequest& request) = 0;
-  /// The same for any number of rows. The sink must not wait for anybody: while it is given
-  /// rows, a journal other than WAL holds the writer up.
+  /// Reads any number of rows. The sink must not wait for anybody: while it is given rows, a
+  /// journal other than WAL holds the writer up.
   [[nodiscard]] virtual Result<void> each_result(
       const ResultsRequest& request, const RowSink& sink) = 0;
   /// How many trials are meant.
@@ -198,14 +199,14 @@ class Reader {
   /// not ranked, and of several runners of one model, or versions of a runner, only the newest
   /// counts, unless `where` names `runner` or `runner_version`.
   [[nodiscard]] virtual Result<Table> best(const Selection& selection) = 0;
-  /// All that best() ranks: a row per layout of each cell, with its runs and their spread.
-  /// Behind `runner_version` stand the vars.
+  /// Rows that best() ranks: a row per layout of each cell, with its runs and their spread. Vars
+  /// stand behind `runner_version`.
   [[nodiscard]] virtual Result<Table> layouts(const Selection& selection) = 0;
   [[nodiscard]] virtual Result<Cells> cells(const HeatmapRequest& request) = 0;
   /// Layouts of these sweeps that are slower than they were; each stands until it is as fast.
   [[nodiscard]] virtual Result<std::vector<Regression>> regressions(
       const std::vector<std::string>& names) = 0;
-  /// All that a report says, at one moment.
+  /// Facts of a report, read at one moment.
   [[nodiscard]] virtual Result<ReportFacts> facts(const Selection& selection) = 0;
   [[nodiscard]] virtual Result<ReportSources> sources(const Selection& selection) = 0;
   /// The values of a column in the selected rows, in the order of the database.
@@ -216,7 +217,7 @@ class Reader {
   /// The event after which a follower of these sweeps begins.
   [[nodiscard]] virtual Result<std::int64_t> first_event(
       const std::vector<SweepId>& sweeps, FollowFrom from) = 0;
-  /// What has ended in these sweeps after an event.
+  /// Trials of these sweeps that ended after an event.
   [[nodiscard]] virtual Result<Finished> finished(
       const std::vector<SweepId>& sweeps, std::int64_t after_event) = 0;
   /// The jobs of these sweeps that have not ended, those that run first.
@@ -225,7 +226,7 @@ class Reader {
   /// The best ranked measurement of each cell of these sweeps, the latest one first.
   [[nodiscard]] virtual Result<std::vector<CellBest>> best_of_cells(
       const std::vector<SweepId>& sweeps) = 0;
-  /// What a verb would be decided over now; the names and the expression are those of
+  /// Rows that a verb would be decided over now; the names and the expression are those of
   /// Store::select_trials().
   [[nodiscard]] virtual Result<Meant> meant(
       const std::vector<std::string>& names, const std::string& where) = 0;
@@ -235,7 +236,8 @@ class Reader {
   struct Section {
     std::string title;
     Table table;
-    std::string thing{};  ///< of which sweep or trial ("grid/SLUG"): those of one follow each other
+    std::string thing{};  ///< sweep or trial of the row ("grid/SLUG"): rows of one follow each
+                          ///< other
   };
   [[nodiscard]] virtual Result<std::vector<Section>> show(const std::string& name) = 0;
   /// Events after `after_id`, oldest first: id, at, sweep, trial, attempt, kind, detail.
@@ -243,7 +245,7 @@ class Reader {
       const std::vector<std::string>& sweeps, std::int64_t after_id, std::int64_t limit) = 0;
   /// The resolved text of a sweep's last submission.
   [[nodiscard]] virtual Result<std::string> resolved(const std::string& sweep) = 0;
-  /// What the trials of a sweep teach; `spec` is what resolved() says.
+  /// Rows from which the trials of a sweep teach; `spec` is what resolved() says.
   [[nodiscard]] virtual Result<std::vector<SearchRow>> search_rows(
       const std::string& sweep, const SweepSpec& spec) = 0;
   [[nodiscard]] virtual Result<std::optional<LeaseHolder>> lease_holder() = 0;

@@ -43,15 +43,16 @@ struct SweepRow {
   std::string job_template;         ///< text of the job script's template; empty: none is needed
   // Allocations in a row that ended before they had started anything.
   std::int32_t failed_starts = 0;
-  std::int32_t failed_nodes = 0;  ///< of those that a node took with it, counted apart
+  std::int32_t failed_nodes = 0;  ///< part of `failed_starts` that a node took with it, counted
+                                  ///< apart
   std::string held;               ///< why nothing more is asked for; empty: nothing holds it
   // Measuring again (remeasure.hpp).
-  Timestamp remeasure_at = 0;   ///< when it is due; 0: never
+  Timestamp remeasure_at = 0;   ///< time at which it is due; 0: never
   std::int32_t remeasured = 0;  ///< how often it was done
   bool remeasuring = false;     ///< the next time has begun
   /// The snapshot or the image's digest of the last time; empty: the sweep's own snapshot.
   std::string remeasured_was{};
-  std::string remeasured_is{};  ///< of the time that has begun
+  std::string remeasured_is{};  ///< snapshot or digest of the time that has begun
   Timestamp submitted_at = 0;   ///< the last time
 };
 template <>
@@ -74,7 +75,8 @@ inline constexpr auto described<SweepRow> = Entries{
     Field{"submitted_at", &SweepRow::submitted_at, Flag::read},
 };
 
-/// Who cancelled a trial: `resume` goes on with what was not cancelled by name. Stored text.
+/// Origin of a trial's cancellation: `resume` goes on with what was not cancelled by name. Stored
+/// text.
 enum class CancelledBy : std::uint8_t { nobody, sweep, name, budget };
 template <>
 inline constexpr std::array<std::string_view, 4> word_table<CancelledBy>{
@@ -106,28 +108,28 @@ struct TrialRow {
   std::int32_t gpus = 1;
   Degrees degrees{};
   std::int64_t position = 0;  ///< order in which to run; ties by id
-  double predicted_s = 0;     ///< of one attempt
+  double predicted_s = 0;     ///< predicted time of one attempt
   State state = State::planned;
   std::optional<Outcome> outcome;
   std::int32_t charged = 0;    ///< failed attempts that count against the trial
   std::int32_t elsewhere = 0;  ///< failed attempts that do not
   std::int32_t attempts = 0;   ///< number of the last attempt
-  /// Of its last attempt that is over; none: there was none.
+  /// Outcome of its last attempt that is over; none: there was none.
   std::optional<Outcome> last{};
   bool hidden = false;  ///< the edited sweep file no longer has it: not to be started
   /// Not ended: the outcome that it had before it was run again. It holds until a new one is
   /// durable; while it is `completed`, so does the counted measurement.
   std::optional<Outcome> prior{};
-  CancelledBy cancelled_by = CancelledBy::nobody;  ///< of the outcome `cancelled`
-  /// Of the outcome `oom`: memory was there, in pieces. It says nothing about other layouts.
+  CancelledBy cancelled_by = CancelledBy::nobody;  ///< origin of the outcome `cancelled`
+  /// True with the outcome `oom`: memory was there, in pieces. It says nothing about other layouts.
   bool fragmented = false;
-  bool expandable = false;    ///< after that it runs with segments that grow
+  bool expandable = false;    ///< true: its next attempts run with segments that grow
   std::string cause{};        ///< the first evidence of its outcome, one line
-  std::string prior_cause{};  ///< of `prior`
-  // Of a run in the finals of its cell.
+  std::string prior_cause{};  ///< cause of `prior`
+  // Place of a run in the finals of its cell.
   TrialId final_of = 0;          ///< the trial that brought its layout there; 0: it is no such run
-  std::int32_t final_round = 0;  ///< from 1
-  std::int32_t final_set = 0;    ///< of nodes, from 1: each is to have nodes of its own
+  std::int32_t final_round = 0;  ///< number of the round, from 1
+  std::int32_t final_set = 0;    ///< number of the set of nodes, from 1: each has nodes of its own
   std::string final_avoid{};     ///< nodes of the sets before, with commas
   SideRun side = SideRun::none;  ///< then `final_of` is the trial whose layout it runs
   std::int32_t again = 0;  ///< the time at which its layout is measured again, from 1; 0: none
@@ -175,20 +177,20 @@ struct AttemptRow {
   std::string nonce;
   std::string dir;
   State state = State::queued;
-  bool revoked = false;            ///< its result, should one come, is kept and not counted
-  std::optional<Ending> ending{};  ///< none: it is not over
+  bool revoked = false;            ///< a result that still comes is kept and not counted
+  std::optional<Ending> ending{};  ///< empty: it is not over
   bool counted = false;  ///< completed, and its trial's measurement in place of an older one
   Timestamp started_at = 0;
   Timestamp ended_at = 0;
-  // Where it ends early: what it is held against, as it was assigned.
+  // Bound for an early end, fixed at its assignment.
   TrialId leader = 0;           ///< the fastest of its cell; 0: it runs to its end
-  double leader_step_ms = 0;    ///< of a train step with this one's batch
+  double leader_step_ms = 0;    ///< train step of the leader with this one's batch
   double give_up_above_ms = 0;  ///< the same
   bool expandable = false;      ///< run with PyTorch's segments that grow
-  /// What its first rank found in its environment, as a JSON object; empty: not known.
+  /// Environment of its first rank, as a JSON object; empty: not known.
   std::string environment{};
-  std::string image_digest{};  ///< of its container; unknown, or empty: it had none
-  std::string code_hash{};     ///< of the user's own programs; empty: not known
+  std::string image_digest{};  ///< digest of its container's image; unknown, or empty: it had none
+  std::string code_hash{};     ///< hash of the user's own programs; empty: not known
 
   [[nodiscard]] std::optional<Outcome> outcome() const {
     return ending ? std::optional(ending->outcome) : std::nullopt;
@@ -243,29 +245,29 @@ struct AllocationRow {
   bool said_bye = false;
   bool draining = false;
   std::string end_reason;
-  /// What the job's end means for an attempt that was running in it.
+  /// Outcome that the job's end gives an attempt that was running in it.
   std::optional<Outcome> end_outcome{};
   std::string detail{};     ///< the scheduler's last words about it, with advice
   double time_limit_s = 0;  ///< wall time to be asked for; 0: none
-  // What a daemon has learnt over several looks: the next one, or a tick, goes on from there.
+  // Facts that a daemon has learnt over several looks: the next daemon or tick goes on from there.
   bool started = false;            ///< an attempt has started in it
   bool gave_back = false;          ///< attempts that nobody had asked back
   std::int32_t deferrals = 0;      ///< answers "not now" to its submission, in a row
   Timestamp submit_after = 0;      ///< told to come back then: it is in no queue; 0: not told
-  std::int32_t resubmissions = 0;  ///< because no job of it was there
+  std::int32_t resubmissions = 0;  ///< submissions again because no job of it was there
   Missing missing = Missing::nothing;
   Timestamp missing_since = 0;
-  Timestamp running_since = 0;  ///< its job was seen to run
-  Timestamp deadline = 0;       ///< it has ended by then, or does not start; 0: none
-  Timestamp quiet_since = 0;    ///< since when its lead was found silent; 0: it speaks
+  Timestamp running_since = 0;  ///< time since which its job was seen to run
+  Timestamp deadline = 0;       ///< time by which it has ended, or does not start; 0: none
+  Timestamp quiet_since = 0;    ///< time since which its lead was found silent; 0: it speaks
   /// The node that it tries again with a short run; empty: none. Stored with the first change.
   std::string probe_of{};
   Timestamp control_since = 0;  ///< the control that runs in it has started; 0: none runs
-  std::string host{};           ///< of the lead, with its pid and its start time
+  std::string host{};           ///< host of the lead, with its pid and its start time
   std::int64_t pid = 0;
   std::int64_t pid_start = 0;
   Timestamp ended_at = 0;
-  Hold hold = Hold::nobody;  ///< as the scheduler said last
+  Hold hold = Hold::nobody;  ///< hold that the scheduler reported last
   /// The finals on other nodes that it is for, and the nodes that it must not have; 0, empty:
   /// it is for anything else.
   std::int32_t final_set = 0;
@@ -347,9 +349,9 @@ struct NodeCharge {
   TrialId trial = 0;  ///< 0: none
   AttemptId attempt = 0;
   std::string detail;
-  // Beside its peers in one attempt (fleet/stragglers.hpp).
-  double ratio = 0;     ///< its own time over theirs; 0: not compared
-  std::string peers{};  ///< some of them, separated by commas
+  // Comparison with its peers in one attempt (fleet/stragglers.hpp).
+  double ratio = 0;     ///< ratio of its own time to theirs; 0: not compared
+  std::string peers{};  ///< names of some peers, separated by commas
   friend bool operator==(const NodeCharge&, const NodeCharge&) = default;
 };
 template <>
@@ -366,11 +368,11 @@ inline constexpr auto described<NodeCharge> = Entries{
 struct NodeRow {
   std::string node;
   NodeState state = NodeState::trusted;
-  Timestamp since = 0;   ///< of the state
+  Timestamp since = 0;   ///< begin of the state
   Timestamp until = 0;   ///< quarantined: when it is tried again
-  std::string reason{};  ///< of the state, with the evidence
+  std::string reason{};  ///< reason of the state, with the evidence
   std::int32_t failed_probes = 0;
-  /// What counts now, oldest first. Each piece is a row of its own.
+  /// Evidence that counts now, oldest first. Each piece is a row of its own.
   std::vector<NodeCharge> evidence{};
 };
 template <>
@@ -389,25 +391,26 @@ inline constexpr auto described<NodeRow> = Entries{
 enum class ControlTime : std::uint8_t {
   start,
   end,
-  check,  ///< of one node, before all else: the allocation's first act
+  check,  ///< check of one node, before all else: the allocation's first act
 };
 template <>
 inline constexpr std::array<std::string_view, 3> word_table<ControlTime>{"start", "end", "check"};
 
-/// What an allocation made of its sweep's control (fleet/control.hpp).
+/// Result of a sweep's control in an allocation (fleet/control.hpp).
 struct ControlRow {
   AllocationId allocation = 0;
   SweepId sweep = 0;
   std::int32_t nodes = 1;
   ControlTime time = ControlTime::start;
-  double tokens_per_s_per_gpu = 0;  ///< of its layout; 0: not measured
-  double ratio = 0;                 ///< to the median of the sweep's on as many nodes; 0: unknown
-  double busbw_bytes_per_s = 0;     ///< of an all-reduce over all ranks; 0: not measured
-  double network_ratio = 0;         ///< as `ratio`
-  double gpu_seconds = 0;           ///< that it took
+  double tokens_per_s_per_gpu = 0;  ///< speed of its layout; 0: not measured
+  double ratio = 0;                 ///< ratio to the median of the sweep's controls on as many
+                                    ///< nodes; 0: unknown
+  double busbw_bytes_per_s = 0;     ///< bandwidth of an all-reduce over all ranks; 0: not measured
+  double network_ratio = 0;         ///< ratio as above, for busbw_bytes_per_s
+  double gpu_seconds = 0;           ///< GPU time that it took
   std::string cause{};              ///< why nothing was measured, or why the node has failed
   Timestamp at = 0;
-  // Of the check of a node, as NodeFacts has them; empty: it is a control of the allocation.
+  // Check of a node, as in NodeFacts; empty: it is a control of the allocation.
   std::string node{};
   std::string device{};
   double gemm_flops = 0;
@@ -415,7 +418,7 @@ struct ControlRow {
   double host_free = -1;
   double gpu_used_bytes = -1;
   double seconds = 0;
-  std::string unmade{};  ///< with "; " between them
+  std::string unmade{};  ///< texts with "; " between them
   bool blamed = false;   ///< the node has failed, not its site
   [[nodiscard]] bool measured() const { return tokens_per_s_per_gpu > 0 || busbw_bytes_per_s > 0; }
 };

@@ -29,8 +29,8 @@ struct AllocationRequest {
   std::filesystem::path dir;
   std::filesystem::path agent;   ///< absolute path of shardsweep-agent
   std::filesystem::path script;  ///< the rendered job script; empty where none is needed
-  double limit_s = 150;          ///< for the scheduler's answer
-  double deadline_in_s = 0;      ///< by then it has ended or does not start; 0: no matter
+  double limit_s = 150;          ///< limit for the scheduler's answer
+  double deadline_in_s = 0;      ///< time by which it has ended or does not start; 0: no matter
   bool strict = false;           ///< held until its id is committed: released by release()
 };
 
@@ -40,14 +40,14 @@ template <>
 inline constexpr std::array<std::string_view, 4> word_table<JobState>{
     "pending", "running", "ended", "unknown"};
 
-/// What clean looks have not found of a job: itself, or why it has ended. Stored text; nothing
-/// is the empty word.
+/// Part that clean looks have not found: the job itself, or why it has ended. Stored text;
+/// `nothing` is the empty word.
 enum class Missing : std::uint8_t { nothing, job, account };
 template <>
 inline constexpr std::array<std::string_view, 3> word_table<Missing>{"", "job", "account"};
 
-/// Who keeps a job from running, beside what it waits for. Stored text; nobody is the empty
-/// word.
+/// Person who keeps a job from running, beside what it waits for. Stored text; `nobody` is the
+/// empty word.
 enum class Hold : std::uint8_t { nobody, user, suspended };
 template <>
 inline constexpr std::array<std::string_view, 3> word_table<Hold>{"", "user", "suspended"};
@@ -60,24 +60,24 @@ struct AllocationHandle {
   std::filesystem::path dir;
   Timestamp created_at = 0;
   bool claimed = false;                ///< a lead has claimed it
-  bool waits = false;                  ///< its job was in the queue when it was seen last
-  Missing missing = Missing::nothing;  ///< what the look before has not found of it
-  double missing_for_s = 0;            ///< since the first look that did not
+  bool waits = false;                  ///< the last look has seen its job in the queue
+  Missing missing = Missing::nothing;  ///< part that the look before has not found
+  double missing_for_s = 0;            ///< time since the first look that did not find it
 };
 
-/// What is to be found out of a site beside our own jobs: each question has its price.
+/// Questions about a site beside our own jobs: each has its price.
 struct SiteQuestions {
   bool partitions = false;  ///< how large they are: asked anyway, but something depends on it
   bool others = false;      ///< how many jobs of others wait for their nodes
-  double others_s = 60;     ///< between two such questions
+  double others_s = 60;     ///< interval between two such questions
   double answer_limit_s = 10;
   friend bool operator==(const SiteQuestions&, const SiteQuestions&) = default;
 };
 /// Nodes of a partition with equal GPUs and memory.
 struct NodesAlike {
   std::int64_t nodes = 0;
-  std::int64_t gpus = 0;       ///< of each
-  std::int64_t memory_mb = 0;  ///< of each; 0: not told
+  std::int64_t gpus = 0;       ///< GPUs of each node
+  std::int64_t memory_mb = 0;  ///< memory of each node; 0: not told
   friend bool operator==(const NodesAlike&, const NodesAlike&) = default;
 };
 struct PartitionSeen {
@@ -89,7 +89,7 @@ struct PartitionSeen {
 };
 /// One association of ours.
 struct AccountSeen {
-  std::optional<std::int64_t> most_jobs{};  ///< in the queue at once; none: no limit
+  std::optional<std::int64_t> most_jobs{};  ///< limit of jobs in the queue at once; none: no limit
   std::string default_qos{};
   friend bool operator==(const AccountSeen&, const AccountSeen&) = default;
 };
@@ -100,7 +100,7 @@ struct SiteFacts {
   std::map<std::string, PartitionSeen> partitions{};
   std::string default_account{};
   std::map<std::string, AccountSeen> accounts{};
-  std::map<std::string, std::int64_t> most_jobs_by_qos{};  ///< where there is a limit
+  std::map<std::string, std::int64_t> most_jobs_by_qos{};  ///< limits by QOS, if there are any
   friend bool operator==(const SiteFacts&, const SiteFacts&) = default;
 };
 
@@ -108,7 +108,7 @@ struct SubmitAccepted {
   std::string token;
   std::string job_id;
 };
-/// It may have happened: to be looked up by token before anything else.
+/// The submission may have happened: to be looked up by token before anything else.
 struct SubmitUnknown {
   std::string token;
   std::string why;
@@ -128,13 +128,13 @@ struct JobSeen {
   std::string job_id;
   JobState state = JobState::unknown;
   std::string detail;  ///< the scheduler's own words
-  /// What its end means for an attempt that was running in it; none: nothing.
+  /// Outcome that its end gives an attempt that was running in it; none: no conclusion.
   std::optional<Outcome> outcome{};
   std::string advice{};      ///< why it waits, in plain words with what to do about it
-  std::string nodes{};       ///< as the scheduler writes them
-  bool after_claim = false;  ///< it was claimed before this look began
+  std::string nodes{};       ///< nodes in the scheduler's writing
+  bool after_claim = false;  ///< true: claimed before this look began
   bool own_cancel = false;   ///< shardsweep cancelled it, not the user
-  Hold hold = Hold::nobody;  ///< of one that is pending or running
+  Hold hold = Hold::nobody;  ///< hold of a pending or running job
 };
 /// A second job with this token: it has been cancelled.
 struct JobDuplicate {
@@ -179,7 +179,7 @@ class Scheduler {
   virtual void ask(const std::optional<SiteQuestions>& questions) { (void)questions; }
   /// A SiteSeen will come: nothing should be submitted before.
   [[nodiscard]] virtual bool knows_site() const { return false; }
-  /// What has been learnt since the last call.
+  /// Events since the last call.
   [[nodiscard]] virtual std::vector<SchedulerEvent> poll() = 0;
   /// True while an answer is on its way that a single pass should wait for.
   [[nodiscard]] virtual bool settling() const { return false; }

@@ -16,13 +16,13 @@ namespace shardsweep {
 
 enum class SearchPolicy : std::uint8_t {
   exhaustive,  ///< every trial, lane by lane, in the plan's order
-  best_first,  ///< what most likely beats the best so far, by all that has been measured
+  best_first,  ///< trial that most likely beats the best so far, by all measurements
 };
 inline constexpr std::array<std::string_view, 2> search_policy_words{"exhaustive", "best_first"};
 
-/// When a cell is over before all its trials have run. 0: not by this.
+/// Conditions that end a cell before all its trials have run. 0: not by this.
 struct SearchUntil {
-  double regret = 0;         ///< nothing left is faster than the best by this fraction …
+  double regret = 0;  ///< end once no trial left is faster than the best by this fraction …
   double confidence = 0.95;  ///< … with this probability
   std::int64_t runs = 0;     ///< trials of the cell that have been started
   double gpu_hours = 0;      ///< used by the cell's attempts
@@ -58,11 +58,11 @@ inline constexpr auto described<SearchRules> = Entries{
 };
 // clang-format on
 
-/// Which earlier sweeps of the same hardware and family of trainers a search learns from, and
-/// which files of knowledge ("imported:3f2a91c0").
+/// Earlier sweeps of the same hardware and family of trainers that a search learns from, and files
+/// of knowledge ("imported:3f2a91c0").
 struct LearnFrom {
   bool all = true;
-  std::vector<std::string> sweeps{};  ///< if not all; names of files too
+  std::vector<std::string> sweeps{};  ///< sweeps if not all; names of files too
   [[nodiscard]] bool any() const { return all || !sweeps.empty(); }
   [[nodiscard]] bool includes(const std::string& sweep) const {
     return all || std::find(sweeps.begin(), sweeps.end(), sweep) != sweeps.end();
@@ -74,9 +74,9 @@ struct SearchSettings {
   SearchPolicy policy = SearchPolicy::exhaustive;
   SearchUntil until;
   SearchRules rules;
-  /// What cells measure tells about other cells too.
+  /// Measurements of cells tell about other cells too.
   bool learn_across = true;
-  /// What had been measured when the sweep was submitted: it is the same for each daemon.
+  /// Earlier measurements at the time of submission: the same for each daemon.
   LearnFrom learn_from{};
   /// An attempt ends once its train steps take so many times as long as those of the fastest
   /// trial of its cell; 0: never. An exhaustive sweep measures each trial to its end.
@@ -84,7 +84,7 @@ struct SearchSettings {
   [[nodiscard]] bool cuts_short() const {
     return policy == SearchPolicy::best_first && cut_short > 0;
   }
-  /// It begins with what earlier sweeps have measured.
+  /// True if it begins with measurements of earlier sweeps.
   [[nodiscard]] bool remembers() const {
     return policy == SearchPolicy::best_first && learn_from.any();
   }

@@ -17,14 +17,14 @@
 
 namespace shardsweep {
 
-using Secrets = std::map<std::string, std::string>;  ///< by variable
+using Secrets = std::map<std::string, std::string>;  ///< values by variable
 
 /// In place of what was there, as a whole; without secrets there is no file.
 [[nodiscard]] Result<void> write_secrets(const std::filesystem::path& file, const Secrets& secrets);
 /// A file that is not there holds none.
 [[nodiscard]] Result<Secrets> read_secrets(const std::filesystem::path& file);
 
-/// Those that an attempt's ranks get. One that the file lacks is a fault that names it.
+/// Secrets that an attempt's ranks get. A secret that the file lacks is a fault that names it.
 [[nodiscard]] Result<Secrets> secrets_of(const AttemptSpec& spec);
 /// The spec with their values in `env`: for starting its ranks, never to be written.
 [[nodiscard]] Result<AttemptSpec> with_secrets(AttemptSpec spec);

@@ -16,13 +16,13 @@ namespace shardsweep {
 /// Stored text; empty: it is a measured run.
 enum class SideRun : std::uint8_t {
   none,
-  profile,  ///< of a cell's winner: its first rank runs under a profiler
-  memory,   ///< of a layout that ran out of memory: PyTorch's memory snapshot is written
+  profile,  ///< run of a cell's winner: its first rank runs under a profiler
+  memory,   ///< run of a layout that ran out of memory: PyTorch's memory snapshot is written
 };
 template <>
 inline constexpr std::array<std::string_view, 3> word_table<SideRun>{"", "profile", "memory"};
 
-/// Which of them a sweep asks for.
+/// Side runs that a sweep asks for.
 struct SideRuns {
   bool profile = false;  ///< `profile: {finalists: nsys}`
   bool memory = false;   ///< `memory_snapshot: true`
@@ -34,8 +34,8 @@ struct SideRuns {
 /// the whole layout, and one tells what fills the memory of those like it.
 inline constexpr int most_snapshots = 4;
 
-/// What the tools may leave in an attempt's folder `kept`, all together, in bytes: what is
-/// beyond it is named and not kept.
+/// Limit in bytes for all files that tools leave in an attempt's folder `kept`: a file beyond it is
+/// named and not kept.
 inline constexpr std::uint64_t most_kept_bytes = 1ULL << 30U;
 
 }  // namespace shardsweep

@@ -15,14 +15,14 @@ namespace shardsweep {
 
 struct Tree {
   std::filesystem::path root;  ///< absolute
-  /// Its files by their names below the root; none: all that is there.
+  /// Files by their names below the root; none: all that is there.
   std::vector<std::string> files{};
   /// Not part of it: these, and what begins with their names.
   std::vector<std::filesystem::path> without{};
   std::string origin{};  ///< kept beside it: commit and difference
 };
 
-/// More than that is no tree of programs.
+/// Limits above which a tree is no tree of programs.
 inline constexpr std::uint64_t most_tree_bytes = std::uint64_t{256} << 20;
 inline constexpr std::size_t most_tree_files = 10'000;
 

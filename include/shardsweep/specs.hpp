@@ -23,10 +23,10 @@ using AttemptId = std::int64_t;
 /// A trainer that writes no records: the node agent reads them from its log. What is known of
 /// the run is compared with what the log says; 0: nothing is known.
 struct TrainerRun {
-  std::string log;  ///< whose log it prints; empty: `patterns` alone
+  std::string log;  ///< trainer whose log it prints; empty: `patterns` alone
   std::vector<std::string> patterns{};
   bool per_node = false;    ///< one process on each node starts the ranks itself
-  std::string directory{};  ///< where it runs; empty: the attempt's folder
+  std::string directory{};  ///< working folder; empty: the attempt's folder
   std::int64_t warmup = 1;  ///< train steps before the timed ones
   std::int64_t steps = 1;   ///< timed ones
   std::int64_t dp = 0, tp = 0, pp = 0, cp = 0;
@@ -34,7 +34,7 @@ struct TrainerRun {
   std::int64_t tokens_per_step = 0;
   // Optional keys.
   std::int64_t vocab = 0;
-  std::int64_t parameters = 0;           ///< of the whole model, about
+  std::int64_t parameters = 0;           ///< rough count for the whole model
   std::vector<std::string> unchecked{};  ///< truth checks that its user has switched off
   /// Axes that its command names, with their values as axis_text() writes them: what its log
   /// says of them is held against these.
@@ -66,7 +66,7 @@ inline constexpr auto described<TrainerRun> = Entries{
     Field{"fake_rank", &TrainerRun::fake_rank, Flag::optional},
 };
 
-/// Of each attempt, where nobody has said anything: hangs alone.
+/// Limits of an attempt whose user has set none: hangs alone.
 [[nodiscard]] constexpr AttemptLimits nothing_limited() {
   AttemptLimits limits;
   visit_values(limits, [](const auto& field, auto& value) {
@@ -76,12 +76,12 @@ inline constexpr auto described<TrainerRun> = Entries{
   return limits;
 }
 
-/// Everything an agent must know to run one attempt: `spec.json` in the attempt's folder.
+/// Facts that an agent needs to run one attempt: `spec.json` in the attempt's folder.
 struct AttemptSpec {
   AttemptId attempt = 0;
   std::string trial;  ///< slug, for logs
   std::string nonce;  ///< names the attempt in its records
-  std::string token;  ///< of the allocation
+  std::string token;  ///< token of the allocation
   std::int32_t world = 1;
   std::int32_t ranks_per_node = 1;
   std::vector<std::string>
@@ -90,17 +90,19 @@ struct AttemptSpec {
   /// Variables whose values stand in `secrets_file` alone (secrets_file.hpp). Optional keys.
   std::vector<std::string> secrets{};
   std::string secrets_file{};
-  /// Whatever a spec of an earlier daemon does not name is not looked at.
+  /// Limits; those that a spec of an earlier daemon does not name are not checked.
   AttemptLimits limits = nothing_limited();
   std::vector<Cause> rules{};  ///< the user's own; an optional key
   // Optional keys.
-  double predicted_s = 0;   ///< from start to result; 0: not known
-  double slow_limit_s = 0;  ///< over it an attempt that advances is a timeout; 0: never
+  double predicted_s = 0;   ///< time from start to result; 0: not known
+  double slow_limit_s = 0;  ///< time after which an attempt that advances is a timeout; 0: never
   std::string group{};      ///< lane_key: its attempts take about as long as each other
   /// Each rank writes NCCL's own words into a file; an optional key.
   bool nccl_debug = false;
-  std::optional<TrainerRun> trainer{};       ///< none: the program writes records. An optional key
-  std::optional<ContainerSpec> container{};  ///< none: ranks run on the host. An optional key
+  std::optional<TrainerRun>
+      trainer{};  ///< trainer; none: the program writes records. An optional key
+  std::optional<ContainerSpec>
+      container{};  ///< container; none: ranks run on the host. An optional key
   /// PyTorch's allocator is to keep its memory in segments that grow; an optional key.
   bool expandable_segments = false;
   /// Programs by path, with the hashes that their content must have, and one hash for all of
@@ -113,7 +115,7 @@ struct AttemptSpec {
   std::int64_t tokens_per_step = 0;
   /// The runner may not tell its GPUs' clocks: node agents look at them. An optional key.
   bool watch_pace = false;
-  /// It is no measurement: tools may slow it down. An optional key.
+  /// True for a run that is no measurement: tools may slow it down. An optional key.
   SideRun side = SideRun::none;
 
   friend bool operator==(const AttemptSpec&, const AttemptSpec&) = default;
@@ -157,9 +159,9 @@ struct AllocationSpec {
   LaunchMode launch = LaunchMode::local;
   LaneLimits limits{.agents_limit_s = 60};
   // Optional keys.
-  double grace_s = 5;                 ///< of each attempt, to end when its time is up
+  double grace_s = 5;                 ///< time for each attempt to end when its time is up
   std::string gpu{};                  ///< the model that every node must have; empty: any
-  std::optional<CheckOrder> check{};  ///< of its nodes; none: they are not checked
+  std::optional<CheckOrder> check{};  ///< check of its nodes; none: they are not checked
 
   friend bool operator==(const AllocationSpec&, const AllocationSpec&) = default;
 };

@@ -20,12 +20,12 @@ struct StopReport {
   SweepId sweep = 0;  ///< 0: not known
   std::string sweep_name;
   Timestamp at = 0;
-  std::vector<std::string> events;  ///< what was observed and decided last, the oldest first
+  std::vector<std::string> events;  ///< last observations and decisions, the oldest first
 };
 
 /// A stop that no daemon has stored yet.
 struct StopNote {
-  std::string file;  ///< of the report
+  std::string file;  ///< file of the report
   std::string place;
   SweepId sweep = 0;
   std::string what;

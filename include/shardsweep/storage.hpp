@@ -19,18 +19,18 @@ struct StorageFault {
   friend bool operator==(const StorageFault&, const StorageFault&) = default;
 };
 
-/// What an errno says about storage; none: something else is wrong.
+/// Storage problem that an errno means; none: something else is wrong.
 [[nodiscard]] std::optional<StorageProblem> storage_problem(int error);
 
 /// True where only this host's processes use the file system that holds `file`: what one has
 /// written the others see at once, and they can share memory.
 [[nodiscard]] bool is_local_file_system(const std::filesystem::path& file);
 
-/// Whether there is a file of this name. NFS believes for up to a minute that a name is missing
-/// which another host has made since; opening the folder asks the server anew.
-/// A fault: nobody can say, because the file system answers with an error (EIO, ESTALE).
+/// Looks for a file of this name. NFS believes for up to a minute that a name is missing which
+/// another host has made since; opening the folder asks the server anew. A fault: nobody can say,
+/// because the file system answers with an error (EIO, ESTALE).
 [[nodiscard]] Result<bool> look_for(const std::filesystem::path& file);
-/// The same for who asks again anyway: false also if nobody can say.
+/// Looks for a file; for callers that ask again anyway. False also if the file system can't say.
 [[nodiscard]] bool is_there(const std::filesystem::path& file);
 
 /// Writes nothing: asks the file system. It does not know quotas.

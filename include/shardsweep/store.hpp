@@ -23,7 +23,7 @@
 
 namespace shardsweep {
 
-/// Who holds a database: named in the refusal of a second daemon.
+/// Holder of a database: named in the refusal of a second daemon.
 struct LeaseHolder {
   std::string host;
   std::string boot_id;
@@ -60,16 +60,16 @@ using NameTrial = std::function<TrialNames(const Point&)>;
 [[nodiscard]] Result<void> write_inbox(
     const std::filesystem::path& file, const SubmittedSweep& submission, const NameTrial& names);
 
-/// What a submission changed (DESIGN §5, Identity).
+/// Effects of a submission (DESIGN §5, Identity).
 struct SubmitReport {
   SweepId sweep = 0;
   std::string name;
   bool resubmitted = false;
-  std::int64_t trials = 0;     ///< in the sweep file now
+  std::int64_t trials = 0;     ///< trials in the sweep file now
   std::int64_t fresh = 0;      ///< new
   std::int64_t known = 0;      ///< were in the sweep before
-  std::int64_t measured = 0;   ///< of the known: have an outcome already
-  std::int64_t undecided = 0;  ///< of those: without a final verdict (`resume` tries again)
+  std::int64_t measured = 0;   ///< known trials that have an outcome already
+  std::int64_t undecided = 0;  ///< measured trials without a final verdict (`resume` tries again)
   std::int64_t gone = 0;       ///< no longer in the file: kept, hidden
   std::int64_t left_out = 0;
 };
@@ -87,16 +87,16 @@ struct FinalsRow {
   std::int32_t final_round = 0;
   std::int32_t final_set = 0;
   CellKey cell;
-  std::string layout{};  ///< the same for all repeats of a layout within a cell
+  std::string layout{};  ///< key that all repeats of a layout share within a cell
   bool out_of_memory = false;
   bool open = false;
   bool cancelled = false;
   std::string skipped{};  ///< why it was not run; empty: it was, or may still be
-  AttemptId attempt = 0;  ///< that is counted; 0: none
+  AttemptId attempt = 0;  ///< counted attempt; 0: none
   AllocationId allocation = 0;
-  double tokens_per_s_per_gpu = 0;  ///< of its counted, unmarked measurement; 0: none
+  double tokens_per_s_per_gpu = 0;  ///< speed of its counted, unmarked measurement; 0: none
   double sm_clock_mhz = 0;          ///< the same
-  std::string throttled{};          ///< what held that clock back; empty: not known
+  std::string throttled{};          ///< causes of a lower clock; empty: not known
   double resolution = 0;            ///< share of the speed that its log rounds away
   double step_spread = 0;           ///< (p95 - min) / median of its train steps
   std::int64_t steps = 0;
@@ -109,14 +109,14 @@ struct NewFinal {
   TrialId of = 0;
   std::int32_t round = 1;
   double resolve = 0;            ///< measure.resolve
-  std::int32_t set = 1;          ///< of nodes
+  std::int32_t set = 1;          ///< number of the set of nodes
   std::int32_t sets = 1;         ///< measure.node_sets
   std::string avoid{};           ///< nodes of the sets before, with commas
   SideRun side = SideRun::none;  ///< then it has no round and no set
   std::int32_t again = 0;        ///< number of the time (remeasure.hpp); 0: none
   std::string software{};        ///< then: the snapshot that it runs from; empty: the sweep's
   bool before = false;           ///< then: it runs the program as it was
-  double longer = 1;             ///< it takes at most so many times what its layout's trial took
+  double longer = 1;             ///< limit of its duration, as a multiple of its layout's trial
 };
 
 /// An attempt that was handed out, by its nonce.
@@ -126,20 +126,21 @@ struct OutsideAttempt {
   SweepId sweep = 0;
   std::string slug;
   bool counted = false;
-  bool revoked = false;            ///< its trial was asked for once more
-  SaidBy source = SaidBy::nobody;  ///< who has ended it
+  bool revoked = false;            ///< the trial was asked for once more
+  SaidBy source = SaidBy::nobody;  ///< source of its end
   std::string cause;
-  std::string host;       ///< of its allocation: the worker
+  std::string host;       ///< host of its allocation: the worker
   bool measured = false;  ///< a late result is kept beside
 };
 
-/// What a request names.
+/// Sweeps and trials that a request names.
 struct Selected {
   std::vector<SweepId> sweeps;   ///< named as sweeps; all of them where nothing is named
-  std::vector<TrialRow> trials;  ///< that an expression chose; of those and of named trials
+  std::vector<TrialRow> trials;  ///< trials chosen by an expression, out of those sweeps and of
+                                 ///< named trials
 };
 
-/// What a sweep has in the database.
+/// Rows that a sweep has in the database.
 struct SweepContents {
   std::int64_t trials = 0;  ///< hidden ones too
   std::int64_t attempts = 0;
@@ -147,24 +148,24 @@ struct SweepContents {
   std::int64_t live = 0;  ///< attempts and allocations that have not ended
 };
 
-/// What a verb is decided over: all sweeps, and what a request names.
+/// Rows that a verb is decided over: all sweeps, and those that a request names.
 struct Meant {
   std::map<SweepId, SweepRow> sweeps;
   std::map<SweepId, bool> open;  ///< has trials that have not ended and that its file still has
   Selected selected;
-  std::map<SweepId, SweepContents> contents{};  ///< of the named sweeps, for a deletion
+  std::map<SweepId, SweepContents> contents{};  ///< contents of the named sweeps, for a deletion
 };
 
-/// What speaks for holding a sweep apart, or for another try (fleet/stops.hpp).
+/// Event that holds a sweep apart, or gives it another try (fleet/stops.hpp).
 struct StopEvent {
   SweepId sweep = 0;     ///< 0: not known
   bool resumed = false;  ///< the user wants another try; else a daemon has stopped
-  std::string detail{};  ///< of a stop
+  std::string detail{};  ///< detail of a stop
 };
 
 /// A file of what other databases have learnt (plan/knowledge_file.hpp).
 struct KnowledgeText {
-  std::string name;  ///< by its content
+  std::string name;  ///< name derived from its content
   std::string text;
 };
 template <>
@@ -233,7 +234,7 @@ class Store {
   /// Names of the nodes that these allocations had, each once.
   [[nodiscard]] virtual Result<std::vector<std::string>> nodes_of(
       const std::vector<AllocationId>& allocations) = 0;
-  /// Those that the trials of a sweep's file have; 1 for worlds smaller than a node.
+  /// Node counts of the trials in a sweep's file; 1 for worlds smaller than a node.
   [[nodiscard]] virtual Result<std::vector<std::int32_t>> node_counts(SweepId sweep) = 0;
   /// Layouts that are slower than they were, by the trials that brought them.
   [[nodiscard]] virtual Result<std::set<TrialId>> slower_layouts(SweepId sweep) = 0;
@@ -256,14 +257,14 @@ class Store {
   using ForgetFolder = std::function<void(Folder kind, const std::string& dir)>;
   [[nodiscard]] virtual Result<bool> delete_sweep(
       SweepId sweep, std::int64_t rows, const ForgetFolder& forget) = 0;
-  /// What a result of `trial` is held against (fleet/plausible.hpp): losses of other layouts
-  /// of the same model, batch, sequence length, dtype, vars and runner version after the same
-  /// number of train steps, measured and not marked.
+  /// Losses that a result of `trial` is compared with (fleet/plausible.hpp), measured and not
+  /// marked. They are of other layouts after the same number of train steps. Model, batch, sequence
+  /// length, dtype, vars and runner version are the same.
   [[nodiscard]] virtual Result<std::vector<double>> losses_of_others(
       TrialId trial, double steps) = 0;
   /// The runner that `trial` is to be measured by.
   [[nodiscard]] virtual Result<RunnerName> runner_of(TrialId trial) = 0;
-  /// None: no attempt that was handed out has this nonce.
+  /// Empty: no attempt that was handed out has this nonce.
   [[nodiscard]] virtual Result<std::optional<OutsideAttempt>> outside_attempt(
       const std::string& nonce) = 0;
   /// Events `stopped` and `resume`, in their order.

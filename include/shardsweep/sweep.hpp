@@ -28,7 +28,7 @@
 
 namespace shardsweep {
 
-/// Where in a user's file a value stood; line and column count from 1, 0 where unknown.
+/// Position of a value in a user's file; line and column count from 1, 0 if unknown.
 struct SourcePosition {
   std::string file;
   int line = 0;
@@ -76,9 +76,9 @@ struct ExcludeRule {
   friend bool operator==(const ExcludeRule&, const ExcludeRule&) = default;
 };
 
-/// What every allocation runs first and last, on all its slots (fleet/control.hpp).
+/// Control that every allocation runs first and last, on all its slots (fleet/control.hpp).
 struct ControlSpec {
-  /// Without a world; none: no layout. Vars that it does not set take their first value.
+  /// Layout without a world; none: no layout. Vars that it does not set take their first value.
   std::optional<PartialPoint> layout;
   /// Allocations of at least so many nodes time an all-reduce over all ranks; 0: none does.
   std::int32_t network_from = 0;
@@ -98,7 +98,7 @@ struct Measure {
   std::int32_t first = 0;         ///< timed steps of each trial, before its finals; 0: `steps`
   std::int32_t repeats = 1;       ///< trials of each point
   std::int32_t finalists = 0;     ///< layouts of a cell that its finals run again; 0: no finals
-  std::int32_t final_rounds = 0;  ///< of finals; 0: until all is resolved
+  std::int32_t final_rounds = 0;  ///< rounds of finals; 0: until all is resolved
   double resolve = 0.01;          ///< a difference of less does not matter
   std::int32_t node_sets = 1;     ///< sets of nodes that a choice is held against, one by one
   /// `first` of a search with finals that says nothing of it.
@@ -110,11 +110,11 @@ struct Measure {
   static constexpr double slower_at_most = 0.1;
   /// Timed steps of a trial that is no run of finals.
   [[nodiscard]] constexpr std::int32_t steps_of_trial() const { return first > 0 ? first : steps; }
-  /// Of such a trial, and of a sweep that has no finals.
+  /// Settings of a trial that is no run of finals, and of a sweep that has no finals.
   [[nodiscard]] constexpr Measure without_finals() const {
     return {.warmup = warmup, .steps = steps_of_trial(), .repeats = repeats};
   }
-  /// At most so many times a trial's seconds are those of a run in its finals.
+  /// Upper limit of how many times longer a run in the finals takes than a trial.
   [[nodiscard]] constexpr double finals_longer() const {
     return static_cast<double>(warmup + steps) / (warmup + steps_of_trial());
   }
@@ -138,7 +138,7 @@ inline constexpr auto described<Measure> = Entries{
 /// A trainer as it is: started by its own command line, measured by its log.
 struct TrainerSpec {
   std::vector<std::string> argv;      ///< words with placeholders; empty: none
-  std::string log;                    ///< whose log it prints; empty: `patterns` alone
+  std::string log;                    ///< trainer whose log it prints; empty: `patterns` alone
   std::vector<std::string> patterns;  ///< further lines of its log
   bool per_node = false;              ///< one process on each node starts the ranks itself
   std::string directory;              ///< where it runs, with placeholders
@@ -164,11 +164,11 @@ struct TrainerSpec {
 /// Profile of a shardbench without any trainer's habits (runner/README.md).
 inline constexpr std::string_view own_profile = "own";
 
-/// What a sweep keeps of the tree that its programs are in.
+/// Copy that a sweep keeps of the tree that its programs are in.
 enum class SnapshotKind : std::uint8_t {
   none,  ///< programs are started where they are
   copy,  ///< the tree as it is
-  git,   ///< what git tracks of it, with changes that are not committed
+  git,   ///< files that git tracks, with changes that are not committed
 };
 inline constexpr std::array<std::string_view, 3> snapshot_words{"none", "copy", "git"};
 
@@ -176,14 +176,14 @@ struct RunnerSpec {
   std::string name = "shardbench";  ///< empty: the file names a program and gives no name
   std::string program;  ///< absolute path, or a name beside our own executable; empty: default
   std::vector<std::string> args;     ///< appended to the flags that the layout gives
-  TrainerSpec trainer;               ///< in place of a program that keeps to our contract
+  TrainerSpec trainer;               ///< trainer in place of a program that keeps to our contract
   std::string profile{own_profile};  ///< a trainer whose habits shardbench takes on
-  bool gives_up = false;             ///< it takes --give-up-above, and ends early by itself
+  bool gives_up = false;             ///< takes --give-up-above, and ends early by itself
   /// The user's own programs by absolute path, with the hashes of their content when the sweep
   /// was submitted.
   std::map<std::string, std::string> programs{};
   SnapshotKind snapshot = SnapshotKind::none;
-  // Of the one that was taken at submission; empty: there is none.
+  // Snapshot that was taken at submission; empty: there is none.
   std::string snapshot_hash{};
   std::string snapshot_root{};  ///< the folder that it was taken of
   /// The name as far as the sweep file tells: without `name` it is the program's file name.
@@ -213,7 +213,8 @@ struct SweepSpec {
   ControlSpec control;
   std::vector<VarValues> vars;
   std::vector<ExcludeRule> excludes;
-  std::optional<std::int64_t> global_batch_tokens;  ///< at most one of these two
+  std::optional<std::int64_t> global_batch_tokens;  ///< global batch in tokens; at most one of
+                                                    ///< these two is set
   std::optional<std::int64_t> global_batch_samples;
   Measure measure;
   RunnerSpec runner;
@@ -225,8 +226,8 @@ struct SweepSpec {
   /// Variables of the submitting shell that reach every rank as secrets do: names, or their
   /// beginnings with a star.
   std::vector<std::string> pass_env{};
-  ContainerSpec container;   ///< in which ranks run
-  std::vector<Cause> rules;  ///< what lines of the ranks' output mean
+  ContainerSpec container;   ///< container in which ranks run
+  std::vector<Cause> rules;  ///< causes that lines of the ranks' output mean
   Policy policy;
   SearchSettings search;
   SideRuns side_runs;
@@ -293,14 +294,14 @@ inline constexpr auto described<RestSettings> = Entries{
 };
 // clang-format on
 
-/// What a webhook may be told.
+/// Events that a webhook may be told.
 enum class NotifyEvent : std::uint8_t { sweep_ended, stalled, node_quarantined, blind, regression };
 inline constexpr std::array<std::string_view, 5> notify_words{
     "sweep_ended", "stalled", "node_quarantined", "blind", "regression"};
 
-/// Nothing is told without an address.
+/// Settings of notices; without an address none are sent.
 struct NotifySettings {
-  std::string url;          ///< one that is no secret, or
+  std::string url;          ///< address that is no secret, or
   std::string url_file;     ///< absolute path of a file, mode 0600, that holds it
   std::string header_file;  ///< absolute path, mode 0600: "Authorization: Bearer …"; may be empty
   std::vector<NotifyEvent> events;
@@ -326,9 +327,9 @@ inline constexpr auto described<NotifySettings> = Entries{
 struct SiteSpec {
   Backend backend = Backend::none;
   std::map<std::string, std::string> env;
-  ContainerSpec container;     ///< of all sweeps, where they say nothing else
-  std::vector<Cause> rules{};  ///< behind those of each sweep
-  /// Of the login shell's environment: what `env` is given at submission besides.
+  ContainerSpec container;     ///< container of all sweeps that set none
+  std::vector<Cause> rules{};  ///< causes, behind those of each sweep
+  /// Variables of the login shell that `env` is given at submission besides.
   std::vector<std::string> pass_env;
   std::vector<std::string> modules;
   std::vector<std::string> prolog;  ///< shell lines of the user's own, put in as they are

@@ -24,13 +24,13 @@ struct SweepLines {
   std::int64_t open = 0;  ///< trials without an outcome: they are in no line
 };
 
-/// What one import takes, over all sweeps: some 200,000 trials.
+/// Limit of one import, over all sweeps: some 200,000 trials.
 inline constexpr std::size_t most_bytes_of_lines = 256 << 20;
 
 /// Lines as they were read.
 struct LinesToImport {
-  std::string name;   ///< of the sweep; empty: the one that the lines say
-  std::string lines;  ///< of `where`
+  std::string name;   ///< name of the sweep; empty: the one in the lines
+  std::string lines;  ///< lines of `where`
   std::string where;  ///< for messages, and as the origin of the trials
   std::string file;   ///< the sweep file beside it; empty: there is none
 };
@@ -38,7 +38,7 @@ struct LinesToImport {
 struct ImportedLines {
   std::string name;
   std::int64_t trials = 0;
-  Timestamp last = 0;  ///< when the last attempt ended; 0: not known
+  Timestamp last = 0;  ///< end of the last attempt; 0: not known
 };
 /// Fills `inbox` (new) with what Store::accept_inbox takes. A line that is none of ours, was
 /// edited or is torn is a fault that names its place and what is wrong.

@@ -18,7 +18,7 @@ using Value = std::variant<std::monostate, std::int64_t, double, std::string>;
 struct Table {
   std::vector<std::string> columns;
   std::vector<std::vector<Value>> rows;
-  std::string note{};  ///< what the rows don't say (left out, cut): for stderr; often empty
+  std::string note{};  ///< remark on rows that were left out or cut, for stderr; often empty
 };
 
 }  // namespace shardsweep

@@ -36,7 +36,7 @@ enum class TroubleKind : std::uint8_t {
   submitting,     ///< submissions that the scheduler is long in answering
   nearly_full,    ///< little space is left, or few inodes
 };
-/// As `status --format json` and the file say it.
+/// Words in `status --format json` and in the file.
 inline constexpr std::array<std::string_view, 18> trouble_words{"disk_full", "read_only",
     "no_permission", "folder_gone", "disk_error", "database", "requests", "scheduler", "copied",
     "unanswered", "deferred", "refused", "unclaimed", "silent", "unreadable", "unloaded",
@@ -64,7 +64,7 @@ struct Trouble {
 /// Sentences: what is wrong, since when, and what would help.
 [[nodiscard]] std::string text(const Trouble& trouble);
 
-/// All that is known now: from the daemon's file, where a daemon lives, and by a look at the
+/// Troubles that are known now: from the daemon's file, if a daemon lives, and from a look at the
 /// file system from here.
 [[nodiscard]] std::vector<Trouble> troubles(const Home& home);
 

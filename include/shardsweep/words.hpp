@@ -23,7 +23,7 @@ template <Worded Enum>
   return word_table<Enum>.at(static_cast<std::size_t>(value));
 }
 
-/// None: no value has this word.
+/// Empty: no value has this word.
 template <Worded Enum>
 [[nodiscard]] constexpr std::optional<Enum> from_word(std::string_view text) {
   for (std::size_t i = 0; i < word_table<Enum>.size(); ++i) {
