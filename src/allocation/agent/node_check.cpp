@@ -26,7 +26,7 @@ std::vector<MarkedSeen> markers_of(const std::vector<MarkedProcess>& marked) {
   return seen;
 }
 
-void find_marked_left(const CheckedNode& node, const Log& log, std::vector<ProcessSeen>& left) {
+void find_marked_left(const CheckedNode& node, const Log& log, std::vector<ProcessEntry>& left) {
   const auto marked = marked_processes();
   const auto seen = markers_of(marked);
   if (abandoned(seen, {}, node.token, node.name, 0).empty()) return;
@@ -39,7 +39,7 @@ void find_marked_left(const CheckedNode& node, const Log& log, std::vector<Proce
 }
 
 /// Jobs that have ended can't start again: what carries their number has been left.
-void find_left_of_jobs(const CheckedNode& node, const Log& log, std::vector<ProcessSeen>& left) {
+void find_left_of_jobs(const CheckedNode& node, const Log& log, std::vector<ProcessEntry>& left) {
   std::vector<JobProcess> others = job_processes();
   std::erase_if(others, [&](const JobProcess& one) {
     return one.job == node.job || one.in_step || one.cluster != node.cluster;
@@ -58,12 +58,12 @@ void find_left_of_jobs(const CheckedNode& node, const Log& log, std::vector<Proc
 }  // namespace
 
 NodeCheck check_node(const CheckedNode& node, const Log& log) {
-  std::vector<ProcessSeen> left;
+  std::vector<ProcessEntry> left;
   find_marked_left(node, log, left);
   find_left_of_jobs(node, log, left);
   NodeCheck check;
   const auto stuck = end_processes(left, grace_ms, stuck_wait_ms);
-  for (const ProcessSeen& process : left) {
+  for (const ProcessEntry& process : left) {
     const bool is_stuck = std::any_of(
         stuck.begin(), stuck.end(), [&](const auto& other) { return other.pid == process.pid; });
     (is_stuck ? check.stuck : check.ended).push_back(process.cmdline);

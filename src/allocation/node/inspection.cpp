@@ -102,7 +102,7 @@ Json json_of(const GpuSeen& gpu) {
 
 }  // namespace
 
-std::string encode(const ProcessSeen& process, bool ended) {
+std::string encode(const ProcessEntry& process, bool ended) {
   const Json line{{"pid", process.pid}, {"cmdline", process.cmdline}, {"ended", ended}};
   return line.dump(-1, ' ', false, Json::error_handler_t::replace);
 }

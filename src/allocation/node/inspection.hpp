@@ -18,7 +18,7 @@ struct ThreadSeen {
 };
 
 struct ProcessState {
-  ProcessSeen process;
+  ProcessEntry process;
   pid_t parent = 0;
   char state = '?';
   std::int64_t resident_bytes = 0;

@@ -36,7 +36,7 @@ constexpr auto action_words = std::to_array<ActionWord>({{"exit", Action::exit},
     {"kill", Action::kill}, {"stop", Action::stop}, {"enospc", Action::enospc},
     {"eio", Action::eio}, {"break", Action::broken}, {"wait-for-file", Action::wait_for_file}});
 
-struct Armed {
+struct ArmedPoint {
   std::string_view name;
   int at = 1;
   Action action = Action::exit;
@@ -45,7 +45,7 @@ struct Armed {
 
 struct Plan {
   std::string folder;
-  std::vector<std::unique_ptr<Armed>> points;
+  std::vector<std::unique_ptr<ArmedPoint>> points;
 };
 
 /// A test that names a point wrongly would pass for the wrong reason.
@@ -55,8 +55,8 @@ struct Plan {
   ::_exit(usage_code);
 }
 
-std::unique_ptr<Armed> read_point(std::string_view text) {
-  auto armed = std::make_unique<Armed>();
+std::unique_ptr<ArmedPoint> read_point(std::string_view text) {
+  auto armed = std::make_unique<ArmedPoint>();
   const auto name_end = text.find(':');
   const auto action_begin = text.rfind(':');
   if (name_end == text.npos) refuse("not NAME[:n]:ACTION", text);
@@ -116,7 +116,7 @@ void wait_for(const std::string& file) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
 }
 
-int act(const Armed& armed) {
+int act(const ArmedPoint& armed) {
   const std::string file = plan().folder + "/" + std::string(armed.name);
   if (!is_first(file)) return 0;
   switch (armed.action) {

@@ -136,13 +136,13 @@ bool is_in_step(pid_t pid) {
 }
 
 struct Target {
-  ProcessSeen process;
+  ProcessEntry process;
   Descriptor handle;
 };
 
 /// Opens a handle to a process; empty if it is gone. If the start time differs, the number was
 /// given to another process.
-std::optional<Target> target_of(const ProcessSeen& process) {
+std::optional<Target> target_of(const ProcessEntry& process) {
   Descriptor handle = open_pidfd(process.pid);
   if (!handle.valid() && errno == ESRCH) return std::nullopt;
   const auto stat = process_stat(process.pid);
@@ -309,10 +309,10 @@ std::vector<JobProcess> job_processes() {
   return all;
 }
 
-std::vector<ProcessSeen> end_processes(
-    const std::vector<ProcessSeen>& processes, int grace_ms, int wait_ms) {
+std::vector<ProcessEntry> end_processes(
+    const std::vector<ProcessEntry>& processes, int grace_ms, int wait_ms) {
   std::vector<Target> targets;
-  for (const ProcessSeen& process : processes) {
+  for (const ProcessEntry& process : processes) {
     if (auto target = target_of(process)) targets.push_back(*std::move(target));
   }
   for (const Target& target : targets) {
@@ -323,14 +323,14 @@ std::vector<ProcessSeen> end_processes(
   for (const Target& target : targets)
     (void)send_signal(target.handle, SIGKILL);
   wait_for_end(targets, wait_ms);
-  std::vector<ProcessSeen> left;
+  std::vector<ProcessEntry> left;
   left.reserve(targets.size());
   for (const Target& target : targets)
     left.push_back(target.process);
   return left;
 }
 
-bool end_process(const ProcessSeen& process, int wait_ms) {
+bool end_process(const ProcessEntry& process, int wait_ms) {
   const auto target = target_of(process);
   if (!target) return true;
   if (!send_signal(target->handle, SIGKILL)) return errno == ESRCH;

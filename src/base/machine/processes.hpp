@@ -19,7 +19,7 @@ inline constexpr std::string_view marker_variable = "SHARDSWEEP_MARKER";
 /// Variable that marks guard and node agent: `<token>/agent/<node>`.
 inline constexpr std::string_view agent_variable = "SHARDSWEEP_AGENT";
 
-struct ProcessSeen {
+struct ProcessEntry {
   pid_t pid = 0;
   std::int64_t start = 0;  ///< field 22 of /proc/PID/stat; pid and start name a process for ever
   std::string cmdline;     ///< arguments with spaces in between, at most 200 bytes
@@ -46,14 +46,14 @@ struct ProcessStat {
 [[nodiscard]] bool has_gpus();
 
 struct MarkedProcesses {
-  std::vector<ProcessSeen> found;
+  std::vector<ProcessEntry> found;
   int unreadable = 0;  ///< other users' processes: unknown, which is not "not ours"
 };
 /// Every process but the caller whose marker (or agent variable) `fits`. Zombies don't count.
 [[nodiscard]] MarkedProcesses find_marked(const std::function<bool(std::string_view marker)>& fits);
 
 struct MarkedProcess {
-  ProcessSeen process;
+  ProcessEntry process;
   std::string marker;
   bool in_step = false;  ///< true if a living slurmstepd is an ancestor
 };
@@ -69,7 +69,7 @@ struct MarkedProcess {
     std::string_view job, std::string_view array, std::string_view task);
 
 struct JobProcess {
-  ProcessSeen process;
+  ProcessEntry process;
   std::string job;       ///< job_id_of its environment
   std::string cluster;   ///< SLURM_CLUSTER_NAME, which may be empty: numbers are a cluster's own
   bool in_step = false;  ///< see MarkedProcess
@@ -80,13 +80,13 @@ struct JobProcess {
 
 /// SIGTERM (and SIGCONT: a stopped process takes it only then), `grace_ms` in all to leave by
 /// themselves, then SIGKILL. Those that are not gone `wait_ms` after that: state D.
-[[nodiscard]] std::vector<ProcessSeen> end_processes(
-    const std::vector<ProcessSeen>& processes, int grace_ms, int wait_ms);
+[[nodiscard]] std::vector<ProcessEntry> end_processes(
+    const std::vector<ProcessEntry>& processes, int grace_ms, int wait_ms);
 
 /// SIGKILL, then waits at most `wait_ms` for its end. True when that process is gone.
-[[nodiscard]] bool end_process(const ProcessSeen& process, int wait_ms);
+[[nodiscard]] bool end_process(const ProcessEntry& process, int wait_ms);
 
 /// A JSON line: {pid, cmdline, ended}.
-[[nodiscard]] std::string encode(const ProcessSeen& process, bool ended);
+[[nodiscard]] std::string encode(const ProcessEntry& process, bool ended);
 
 }  // namespace shardsweep

@@ -76,10 +76,10 @@ std::optional<Values> values_of(std::string_view query) {
 
 }  // namespace
 
-tl::expected<Asked, Refused> admitted(
+tl::expected<Asked, RequestRefusal> admitted(
     const Request& request, std::string_view token, std::string_view posted) {
   const auto refuse = [](unsigned status, std::string_view why) {
-    return tl::unexpected(Refused{status, why});
+    return tl::unexpected(RequestRefusal{status, why});
   };
   if (!is_loopback(request.host)) return refuse(421, "This is no host of that name.");
   if (!is_of_us(request)) return refuse(403, "Pages of others are told nothing.");

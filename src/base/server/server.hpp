@@ -43,12 +43,12 @@ struct Request {
   std::string_view fetch_site;  ///< Sec-Fetch-Site; empty: no browser, or an old one
   std::string_view fetch_mode;
 };
-struct Refused {
+struct RequestRefusal {
   unsigned status = 403;
   std::string_view why;
 };
 /// Returns the request, or why it is refused. `posted` is the page that takes a POST.
-[[nodiscard]] tl::expected<Asked, Refused> admitted(
+[[nodiscard]] tl::expected<Asked, RequestRefusal> admitted(
     const Request& request, std::string_view token, std::string_view posted);
 
 /// A value in a query, as admitted() reads it.

@@ -33,7 +33,7 @@ Result<void> Mistakes::verdict() const {
   if (noted_.empty()) return {};
   if (noted_.size() == 1) return tl::unexpected(noted_.front().fault);
   auto sorted = noted_;
-  std::stable_sort(sorted.begin(), sorted.end(), [](const Noted& a, const Noted& b) {
+  std::stable_sort(sorted.begin(), sorted.end(), [](const LocatedFault& a, const LocatedFault& b) {
     return std::tie(a.file, a.line, a.column) < std::tie(b.file, b.line, b.column);
   });
   const auto shown = std::min(sorted.size(), most_mistakes_shown);
@@ -41,7 +41,7 @@ Result<void> Mistakes::verdict() const {
   for (std::size_t at = 0; at < shown; ++at)
     text += sorted[at].fault.what + "\n";
   const bool one_file = std::all_of(sorted.begin(), sorted.end(),
-      [&](const Noted& each) { return each.file == sorted.front().file; });
+      [&](const LocatedFault& each) { return each.file == sorted.front().file; });
   text += fmt::format("{}{} mistakes", sorted.size() == most_mistakes_kept ? "more than " : "",
       sorted.size() == most_mistakes_kept ? sorted.size() - 1 : sorted.size());
   if (one_file) {

@@ -57,7 +57,7 @@ class Mistakes {
   [[nodiscard]] Result<void> verdict() const;
 
  private:
-  struct Noted {
+  struct LocatedFault {
     std::size_t file;  // index into files_
     int line;
     int column;
@@ -66,7 +66,7 @@ class Mistakes {
   [[nodiscard]] std::size_t index_of(const Source& source);
 
   std::vector<const Source*> files_;  // files in the order of their first mistake
-  std::vector<Noted> noted_;
+  std::vector<LocatedFault> noted_;
   std::set<std::string> words_;
 };
 

@@ -23,9 +23,9 @@ namespace shardsweep::config {
 namespace {
 
 /// Leaves yaml-cpp's parser from within an event.
-class Refused : public std::exception {
+class ParserRefusal : public std::exception {
  public:
-  Refused(int line, Fault fault) : line_(line), fault_(std::move(fault)) {}
+  ParserRefusal(int line, Fault fault) : line_(line), fault_(std::move(fault)) {}
   [[nodiscard]] int line() const { return line_; }
   [[nodiscard]] const Fault& fault() const { return fault_; }
 
@@ -94,7 +94,7 @@ class TreeBuilder final : public YAML::EventHandler {
   };
 
   [[noreturn]] void refuse(const YAML::Mark& mark, const std::string& what) const {
-    throw Refused(mark.line + 1, source_.fault_at(mark.line + 1, mark.column + 1, what));
+    throw ParserRefusal(mark.line + 1, source_.fault_at(mark.line + 1, mark.column + 1, what));
   }
   [[noreturn]] void refuse_tag(const YAML::Mark& mark) const {
     refuse(mark, "tags ('!...') are not supported; remove the tag, or put the value in quotes");
@@ -229,7 +229,7 @@ std::optional<YamlNodePtr> parse(
     auto nothing = std::make_shared<YamlNode>();
     nothing->source = &source;
     return YamlNodePtr(std::move(nothing));
-  } catch (const Refused& refused) {
+  } catch (const ParserRefusal& refused) {
     mistakes.add(source, refused.line(), 0, refused.fault());
   } catch (const YAML::Exception& error) {
     const int line = error.mark.is_null() ? 0 : error.mark.line + 1;
