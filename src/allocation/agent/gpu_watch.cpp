@@ -51,8 +51,8 @@ void GpuWatch::add_paces(PaceOfNode& paces) const {
   }
 }
 
-std::vector<GpuSeen> GpuWatch::all() const {
-  std::vector<GpuSeen> seen;
+std::vector<GpuState> GpuWatch::all() const {
+  std::vector<GpuState> seen;
   for (const int gpu : gpus_)
     seen.push_back(look_at(*nvml_, gpu));
   return seen;

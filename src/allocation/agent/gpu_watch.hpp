@@ -23,7 +23,7 @@ class GpuWatch {
   /// Looks for foreign use, while nothing of ours runs there.
   [[nodiscard]] GpuFindings look(std::int64_t slack_bytes);
   /// Memory, processes, errors and clocks of all GPUs, for the evidence.
-  [[nodiscard]] std::vector<GpuSeen> all() const;
+  [[nodiscard]] std::vector<GpuState> all() const;
   /// Clock and power of each, at this moment.
   void add_paces(PaceOfNode& paces) const;
 

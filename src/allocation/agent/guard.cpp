@@ -39,7 +39,8 @@ void wait_for(pid_t agent, GuardMachine& guard) {
 
 }  // namespace
 
-int run_guard(const Clock& clock, const std::function<int()>& node_agent, const Killed& killed) {
+int run_guard(
+    const Clock& clock, const std::function<int()>& node_agent, const KillDuties& killed) {
   become_subreaper();
   block_signals();
   fail_point("guard.start");

@@ -12,12 +12,12 @@
 namespace shardsweep::agent {
 
 /// Duties of a guard whose agent a signal has ended.
-struct Killed {
+struct KillDuties {
   std::function<void(int signal)> say;  ///< called before anything else is ended
   std::function<void()> clean_up{};     ///< once its processes are gone
 };
 
 /// Forks; the child runs `node_agent` and its answer is the exit code that is passed on.
-int run_guard(const Clock& clock, const std::function<int()>& node_agent, const Killed& killed);
+int run_guard(const Clock& clock, const std::function<int()>& node_agent, const KillDuties& killed);
 
 }  // namespace shardsweep::agent

@@ -171,12 +171,12 @@ std::vector<ToLead> Lead::orders() {
   return all;
 }
 
-Result<Prepared> Lead::prepare(const Assign& assign) {
+Result<ReadyAttempt> Lead::prepare(const Assign& assign) {
   SHARDSWEEP_ASSIGN(AttemptSpec spec, read_spec(assign));
   SHARDSWEEP_ASSIGN(std::string meet, meeting_place_of(spec));
   if (encode(ToNodeBody{Launch{assign.attempt, assign.dir, meet}}).size() >= max_line)
     return fault(FaultKind::invalid_input, "the folder's name is too long");
-  return Prepared{std::move(spec), std::move(meet)};
+  return ReadyAttempt{std::move(spec), std::move(meet)};
 }
 
 bool Lead::pack(const Assign& assign) {

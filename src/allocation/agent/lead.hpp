@@ -49,7 +49,7 @@ class Lead final : private LeadOutside {
   void tell(const ToNodeBody& message) override;
   [[nodiscard]] bool leave_pairs(int round, const std::vector<NodePair>& pairs) override;
   [[nodiscard]] std::vector<ToLead> orders() override;
-  [[nodiscard]] Result<Prepared> prepare(const Assign& assign) override;
+  [[nodiscard]] Result<ReadyAttempt> prepare(const Assign& assign) override;
   [[nodiscard]] bool pack(const Assign& assign) override;
   void settle(EndedAttempt attempt) override { settling_.emplace(std::move(attempt), log_); }
   void ask_about_job(const Assign& assign) override;

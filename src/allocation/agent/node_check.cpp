@@ -18,8 +18,8 @@ constexpr int grace_ms = 1000;  // time to leave a communicator and release a GP
 constexpr int stuck_wait_ms = 2000;
 constexpr std::size_t longest_list = 16 << 20;  // limit of a list of jobs: a million and more
 
-std::vector<MarkedSeen> markers_of(const std::vector<MarkedProcess>& marked) {
-  std::vector<MarkedSeen> seen;
+std::vector<MarkerSighting> markers_of(const std::vector<MarkedProcess>& marked) {
+  std::vector<MarkerSighting> seen;
   seen.reserve(marked.size());
   for (const MarkedProcess& one : marked)
     seen.push_back({one.marker, one.in_step});

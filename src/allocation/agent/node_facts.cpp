@@ -209,7 +209,7 @@ class Finding {
       if (limits_.check_memory > 0) unmade("gpu memory", why);
       if (limits_.check_clocks > 0) unmade("clocks", why);
     }
-    for (const GpuSeen& gpu : gpus) {
+    for (const GpuState& gpu : gpus) {
       if (!gpu.fault.empty()) unmade("gpu", fmt::format("GPU {}: {}", gpu.index, gpu.fault));
       if (gpu.memory && limits_.check_memory > 0)
         facts_.gpu_used_bytes =

@@ -34,13 +34,14 @@ std::optional<RecorderReading> recorders_of(const AttemptPaths& paths, const Log
   return std::nullopt;
 }
 
-Settled settle(const EndedAttempt& attempt, const Log& log) {
+Settlement settle(const EndedAttempt& attempt, const Log& log) {
   fail_point("lead.settle");
   const AttemptPaths paths{attempt.assign.dir};
   const auto records = read_attempt_records(paths);
   if (!records) log.line(records.error().what);
-  Settled settled = judge_ended(attempt, records && has_result(records->text, attempt.assign.nonce),
-      [&] { return recorders_of(paths, log); });
+  Settlement settled =
+      judge_ended(attempt, records && has_result(records->text, attempt.assign.nonce),
+          [&] { return recorders_of(paths, log); });
   const auto packed = pack_attempt(paths, attempt.spec.limits.keep_log_bytes);
   if (!packed) log.line(packed.error().what);
   settled.packed = packed.has_value();
@@ -61,7 +62,7 @@ Settling::~Settling() {
   if (thread_.joinable()) thread_.join();
 }
 
-std::optional<Settled> Settling::take() {
+std::optional<Settlement> Settling::take() {
   std::uint64_t count = 0;
   if (::read(done_.get(), &count, sizeof count) != sizeof count) return std::nullopt;
   thread_.join();

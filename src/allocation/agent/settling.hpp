@@ -26,11 +26,11 @@ class Settling {
   /// Readable when it is done.
   [[nodiscard]] int descriptor() const { return done_.get(); }
   /// Empty while it is not done.
-  [[nodiscard]] std::optional<Settled> take();
+  [[nodiscard]] std::optional<Settlement> take();
 
  private:
   Descriptor done_;
-  std::optional<Settled> settled_;
+  std::optional<Settlement> settled_;
   std::thread thread_;
 };
 

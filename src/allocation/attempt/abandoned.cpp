@@ -26,16 +26,16 @@ std::optional<Marker> parse_marker(std::string_view value) {
   return marker;
 }
 
-std::vector<std::size_t> abandoned(const std::vector<MarkedSeen>& seen,
-    const std::vector<MarkedSeen>& later, std::string_view token, std::string_view node,
+std::vector<std::size_t> abandoned(const std::vector<MarkerSighting>& seen,
+    const std::vector<MarkerSighting>& later, std::string_view token, std::string_view node,
     AttemptId running) {
   std::vector<std::optional<Marker>> markers;
   std::set<std::string, std::less<>> with_agents;
-  for (const MarkedSeen& one : seen) {
+  for (const MarkerSighting& one : seen) {
     markers.push_back(parse_marker(one.marker));
     if (markers.back() && markers.back()->attempt == 0) with_agents.insert(markers.back()->token);
   }
-  for (const MarkedSeen& one : later) {
+  for (const MarkerSighting& one : later) {
     const auto marker = parse_marker(one.marker);
     if (marker && marker->attempt == 0) with_agents.insert(marker->token);
   }

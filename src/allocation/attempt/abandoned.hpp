@@ -23,7 +23,7 @@ struct Marker {
 };
 [[nodiscard]] std::optional<Marker> parse_marker(std::string_view value);
 
-struct MarkedSeen {
+struct MarkerSighting {
   std::string marker;
   bool in_step = false;  ///< true if a living slurmstepd is an ancestor
 };
@@ -32,8 +32,8 @@ struct MarkedSeen {
 /// nodes of its allocation may be on the same host. `later`: a look that began when the first had
 /// ended. One look may miss an agent that started beside it, and see the rank that the agent has
 /// started since: process numbers begin again at their limit.
-[[nodiscard]] std::vector<std::size_t> abandoned(const std::vector<MarkedSeen>& seen,
-    const std::vector<MarkedSeen>& later, std::string_view token, std::string_view node,
+[[nodiscard]] std::vector<std::size_t> abandoned(const std::vector<MarkerSighting>& seen,
+    const std::vector<MarkerSighting>& later, std::string_view token, std::string_view node,
     AttemptId running);
 
 /// In the folder of a database, which is two above an attempt's: the numbers of Slurm jobs that

@@ -14,7 +14,7 @@ namespace {
 
 /// Collects evidence from the nodes; `settled` takes what else they report beside causes.
 std::vector<Evidence> evidence_of_nodes(
-    const EndedAttempt& attempt, Settled& settled, std::string& notes) {
+    const EndedAttempt& attempt, Settlement& settled, std::string& notes) {
   Ending& said = settled.ending;
   std::vector<Evidence> evidence;
   const bool cut_short = std::any_of(attempt.nodes.begin(), attempt.nodes.end(),
@@ -68,8 +68,8 @@ void name_the_guilty(const EndedAttempt& attempt, Ending& ending, const ReadReco
 
 }  // namespace
 
-Settled judge_ended(const EndedAttempt& attempt, bool measured, const ReadRecorders& recorders) {
-  Settled settled;
+Settlement judge_ended(const EndedAttempt& attempt, bool measured, const ReadRecorders& recorders) {
+  Settlement settled;
   settled.assign = attempt.assign;
   settled.pace = pace_of_nodes(attempt);
   std::string notes;

@@ -30,7 +30,7 @@ struct EndedAttempt {
   bool time_is_up = false;  ///< the job's time is over
 };
 
-struct Settled {
+struct Settlement {
   Assign assign;
   Ending ending;
   bool node_failed = false;
@@ -44,7 +44,7 @@ using ReadRecorders = std::function<std::optional<RecorderReading>()>;
 
 /// All but `packed`. `measured`: a result record with its nonce is durable. The recorders are
 /// read only if ranks have waited for each other.
-[[nodiscard]] Settled judge_ended(
+[[nodiscard]] Settlement judge_ended(
     const EndedAttempt& attempt, bool measured, const ReadRecorders& recorders);
 
 }  // namespace shardsweep

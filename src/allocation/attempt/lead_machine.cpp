@@ -441,7 +441,7 @@ void LeadMachine::finish(const AttemptOnNodes& running) {
 
 void LeadMachine::take_settled() {
   if (!senses_.settled) return;
-  const Settled settled = *std::exchange(senses_.settled, std::nullopt);
+  const Settlement settled = *std::exchange(senses_.settled, std::nullopt);
   settling_ = false;
   if (!settled.packed) gate_.doubt_storage();
   write_ended(settled);
@@ -462,14 +462,14 @@ bool LeadMachine::time_is_up() const {
 /// Reports an attempt that never started. Each one costs some syncs, so beats are sent in between.
 void LeadMachine::end_unstarted(
     const Assign& assign, Outcome outcome, const std::string& cause, SaidBy source) {
-  Settled settled{.assign = assign, .ending = {outcome, cause, source}};
+  Settlement settled{.assign = assign, .ending = {outcome, cause, source}};
   settled.packed = outside_.pack(assign);
   if (!settled.packed) gate_.doubt_storage();
   write_ended(settled);
   beat();
 }
 
-void LeadMachine::write_ended(const Settled& settled) {
+void LeadMachine::write_ended(const Settlement& settled) {
   const auto& [assign, ending, node_failed, told_to_stop, packed, pace] = settled;
   const bool fresh = ended_.insert(assign.attempt).second;
   INVARIANT(fresh, "an attempt ends once", assign.attempt, ending.outcome, spec_.token);

@@ -42,15 +42,15 @@ struct LeadSenses {
   std::vector<FromNode> heard{};  ///< messages of node agents, in order
   /// The one connection to all of them has ended, and all that came by it was heard.
   bool closed = false;
-  std::optional<Settled> settled{};  ///< the answer to settle()
-  std::optional<double> left_s{};    ///< time until the scheduler ends the job; empty: not known
+  std::optional<Settlement> settled{};  ///< the answer to settle()
+  std::optional<double> left_s{};       ///< time until the scheduler ends the job; empty: not known
   /// An answer about the job's end is due any moment.
   bool end_is_due = false;
   bool all_written = true;  ///< all lines for the daemon are written
 };
 
 /// An attempt that is ready to start.
-struct Prepared {
+struct ReadyAttempt {
   AttemptSpec spec;
   std::string meet;  ///< host:port of a trainer's ranks; empty: not asked for
 };
@@ -74,7 +74,7 @@ class LeadOutside {
   /// New lines in the daemon's file.
   [[nodiscard]] virtual std::vector<ToLead> orders() = 0;
   /// Reads what an attempt needs; a fault if it can't be started.
-  [[nodiscard]] virtual Result<Prepared> prepare(const Assign& assign) = 0;
+  [[nodiscard]] virtual Result<ReadyAttempt> prepare(const Assign& assign) = 0;
   /// Packs the files of an attempt that was never started. False if that failed.
   [[nodiscard]] virtual bool pack(const Assign& assign) = 0;
   /// Reads, judges and packs; LeadSenses::settled is the answer.
@@ -153,7 +153,7 @@ class LeadMachine {
   [[nodiscard]] bool time_is_up() const;
   void end_unstarted(
       const Assign& assign, Outcome outcome, const std::string& cause, SaidBy source);
-  void write_ended(const Settled& settled);
+  void write_ended(const Settlement& settled);
   void leave(const std::string& why);
   void lose_nodes(const NodeLoss& loss);
   void depart();

@@ -49,13 +49,13 @@ std::int64_t resident_bytes(std::string_view status) {
   return kib * 1024;
 }
 
-std::vector<ThreadSeen> threads_of(const std::string& folder) {
-  std::vector<ThreadSeen> threads;
+std::vector<ThreadState> threads_of(const std::string& folder) {
+  std::vector<ThreadState> threads;
   std::error_code error;
   for (std::filesystem::directory_iterator it(folder + "/task", error), end;
        !error && it != end && threads.size() < most_threads; it.increment(error)) {
     const std::string tid = it->path().filename().string();
-    ThreadSeen thread;
+    ThreadState thread;
     (void)std::from_chars(tid.data(), tid.data() + tid.size(), thread.tid);
     const std::string status = text_of(it->path().string() + "/status");
     const std::string_view state = status_value(status, "\nState:");
@@ -69,7 +69,7 @@ std::vector<ThreadSeen> threads_of(const std::string& folder) {
 
 Json json_of(const ProcessState& seen) {
   Json threads = Json::array();
-  for (const ThreadSeen& thread : seen.threads)
+  for (const ThreadState& thread : seen.threads)
     threads.push_back({{"tid", thread.tid}, {"state", std::string(1, thread.state)},
         {"waits_in", thread.waits_in}});
   return {{"pid", seen.process.pid}, {"parent", seen.parent}, {"command", seen.process.cmdline},
@@ -77,7 +77,7 @@ Json json_of(const ProcessState& seen) {
       {"kernel_stack", seen.kernel_stack}, {"threads", std::move(threads)}};
 }
 
-Json json_of(const GpuSeen& gpu) {
+Json json_of(const GpuState& gpu) {
   Json processes = Json::array();
   for (const GpuProcess& process : gpu.processes) {
     Json one{{"pid", process.pid}};
@@ -137,7 +137,7 @@ std::string encode(const NodeEvidence& evidence) {
   for (const ProcessState& process : evidence.others)
     others.push_back(json_of(process));
   Json gpus = Json::array();
-  for (const GpuSeen& gpu : evidence.gpus)
+  for (const GpuState& gpu : evidence.gpus)
     gpus.push_back(json_of(gpu));
   const Json whole{{"node", evidence.node}, {"attempt", evidence.attempt}, {"why", evidence.why},
       {"still_s", evidence.still_s}, {"ranks", std::move(ranks)}, {"others", std::move(others)},

@@ -11,7 +11,7 @@
 
 namespace shardsweep {
 
-struct ThreadSeen {
+struct ThreadState {
   pid_t tid = 0;
   char state = '?';
   std::string waits_in;  ///< the kernel function; empty where the kernel does not tell
@@ -22,9 +22,9 @@ struct ProcessState {
   pid_t parent = 0;
   char state = '?';
   std::int64_t resident_bytes = 0;
-  std::string kernel_stack;         ///< root alone may read it
-  std::vector<ThreadSeen> threads;  ///< the first 64
-  bool catches_quit = false;        ///< has a handler of its own for SIGQUIT
+  std::string kernel_stack;          ///< root alone may read it
+  std::vector<ThreadState> threads;  ///< the first 64
+  bool catches_quit = false;         ///< has a handler of its own for SIGQUIT
 };
 
 /// Only the pid is known if the process has ended meanwhile.
@@ -43,7 +43,7 @@ struct NodeEvidence {
   };
   std::vector<OfRank> ranks;
   std::vector<ProcessState> others;  ///< processes that the ranks have started
-  std::vector<GpuSeen> gpus;         ///< GPUs of its ranks
+  std::vector<GpuState> gpus;        ///< GPUs of its ranks
 };
 
 /// One JSON object, indented: it is read by people.

@@ -262,8 +262,8 @@ Result<GpuPace> Nvml::pace(int index) const {
   return pace;
 }
 
-GpuSeen look_at(const Nvml& nvml, int index) {
-  GpuSeen seen;
+GpuState look_at(const Nvml& nvml, int index) {
+  GpuState seen;
   seen.index = index;
   const auto keep = [&](auto answer, auto& place) {
     if (answer) {

@@ -79,7 +79,7 @@ class Nvml {
 };
 
 /// Observations of one GPU.
-struct GpuSeen {
+struct GpuState {
   int index = 0;
   std::optional<GpuIdentity> identity{};
   std::optional<GpuMemory> memory{};
@@ -87,7 +87,7 @@ struct GpuSeen {
   GpuHealth health{};
   std::string fault{};  ///< the first question that it did not answer; empty: none
 };
-[[nodiscard]] GpuSeen look_at(const Nvml& nvml, int index);
+[[nodiscard]] GpuState look_at(const Nvml& nvml, int index);
 
 /// The models of the GPUs that the driver lists in /proc, in PCI order: for nodes whose image
 /// lacks the library. `root`: another folder in tests only.

@@ -16,16 +16,16 @@ TEST_CASE("a marker is a token, an attempt or an agent, and a node") {
 }
 
 TEST_CASE("of one's own allocation every attempt but the running one is over") {
-  const std::vector<MarkedSeen> seen{
+  const std::vector<MarkerSighting> seen{
       {"mine/agent", false}, {"mine/1/n1", false}, {"mine/2/n1", false}, {"mine/1/n2", false}};
   CHECK(abandoned(seen, {}, "mine", "n1", 0) == Found{1, 2});
   CHECK(abandoned(seen, {}, "mine", "n1", 2) == Found{1});
 }
 
 TEST_CASE("what another allocation runs is left alone while an agent or a step of it lives") {
-  const std::vector<MarkedSeen> alive{{"other/agent/n1", false}, {"other/1/n1", false}};
+  const std::vector<MarkerSighting> alive{{"other/agent/n1", false}, {"other/1/n1", false}};
   CHECK(abandoned(alive, {}, "mine", "n1", 0).empty());
-  const std::vector<MarkedSeen> step{{"other/1/n1", true}, {"other/1/n1", false}};
+  const std::vector<MarkerSighting> step{{"other/1/n1", true}, {"other/1/n1", false}};
   CHECK(abandoned(step, {}, "mine", "n1", 0) == Found{1});
   CHECK(abandoned({{"other/1/n9", false}}, {}, "mine", "n1", 0) == Found{0});
   // The first look has passed by its agent.

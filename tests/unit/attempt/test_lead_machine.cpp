@@ -31,11 +31,11 @@ class Noted final : public LeadOutside {
   void tell(const ToNodeBody& message) override { told.push_back(message); }
   [[nodiscard]] bool leave_pairs(int, const std::vector<NodePair>&) override { return true; }
   [[nodiscard]] std::vector<ToLead> orders() override { return std::exchange(to_read, {}); }
-  [[nodiscard]] Result<Prepared> prepare(const Assign& assign) override {
+  [[nodiscard]] Result<ReadyAttempt> prepare(const Assign& assign) override {
     AttemptSpec spec;
     spec.attempt = assign.attempt;
     spec.nonce = assign.nonce;
-    return Prepared{spec, ""};
+    return ReadyAttempt{spec, ""};
   }
   [[nodiscard]] bool pack(const Assign&) override { return true; }
   void settle(EndedAttempt attempt) override { settled = std::move(attempt); }
@@ -91,7 +91,7 @@ TEST_CASE("a lead runs one attempt after the other, and waits until each is sett
   REQUIRE(one.outside.settled.has_value());
   one.round();
   CHECK(Noted::count<Launch>(one.outside.told) == 1);
-  Settled settled = judge_ended(*one.outside.settled, true, {});
+  Settlement settled = judge_ended(*one.outside.settled, true, {});
   settled.packed = true;
   one.round({.settled = settled});
   CHECK(Noted::count<Ended>(one.outside.said) == 1);

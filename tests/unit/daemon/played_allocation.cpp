@@ -276,13 +276,13 @@ std::vector<ToLead> PlayedAllocation::orders() {
   return all;
 }
 
-Result<Prepared> PlayedAllocation::prepare(const Assign& assign) {
+Result<ReadyAttempt> PlayedAllocation::prepare(const Assign& assign) {
   if (is_blind(sight_)) return fault(FaultKind::unavailable, "spec.json: Stale file handle");
   SHARDSWEEP_ASSIGN(const std::string text, read_own_file(AttemptPaths{assign.dir}.spec()));
   SHARDSWEEP_ASSIGN(AttemptSpec spec, decode_attempt_spec(text));
   if (spec.attempt != assign.attempt || spec.nonce != assign.nonce)
     return fault(FaultKind::corrupt, "spec.json belongs to another attempt");
-  return Prepared{std::move(spec), ""};
+  return ReadyAttempt{std::move(spec), ""};
 }
 
 bool PlayedAllocation::pack(const Assign& assign) {
@@ -293,13 +293,13 @@ void PlayedAllocation::settle(EndedAttempt attempt) {
   const AttemptPaths paths{attempt.assign.dir};
   const bool blind = is_blind(sight_);
   const auto records = read_attempt_records(paths);
-  Settled settled =
+  Settlement settled =
       judge_ended(attempt, !blind && records && has_result(records->text, attempt.assign.nonce),
           [] { return std::optional<RecorderReading>(); });
   settled.packed = !blind && pack_attempt(paths, 0).has_value();
   const double took_s =
       one_in(site_.troubles.slow_settling) ? static_cast<double>(site_.random() % 200) : 0;
-  settled_ = Late<Settled>{now().s + took_s, std::move(settled)};
+  settled_ = Late<Settlement>{now().s + took_s, std::move(settled)};
 }
 
 std::string PlayedAllocation::storage_fault(bool) {

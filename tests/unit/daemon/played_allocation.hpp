@@ -119,7 +119,7 @@ class PlayedAllocation final : private LeadOutside {
   void tell(const ToNodeBody& message) override;
   [[nodiscard]] bool leave_pairs(int, const std::vector<NodePair>&) override { return true; }
   [[nodiscard]] std::vector<ToLead> orders() override;
-  [[nodiscard]] Result<Prepared> prepare(const Assign& assign) override;
+  [[nodiscard]] Result<ReadyAttempt> prepare(const Assign& assign) override;
   [[nodiscard]] bool pack(const Assign& assign) override;
   void settle(EndedAttempt attempt) override;
   void ask_about_job(const Assign&) override {}
@@ -166,7 +166,7 @@ class PlayedAllocation final : private LeadOutside {
   std::int64_t line_ = 0;
   std::deque<Late<ToNodeBody>> to_nodes_;
   std::deque<Late<FromNode>> from_nodes_;
-  std::optional<Late<Settled>> settled_;
+  std::optional<Late<Settlement>> settled_;
 };
 
 }  // namespace shardsweep::testing
