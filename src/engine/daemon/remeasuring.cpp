@@ -120,7 +120,7 @@ Result<void> Remeasuring::plan(const SweepRow& sweep) {
   SHARDSWEEP_ASSIGN(input.slower, parts_.store.slower_layouts(now.id));
   SHARDSWEEP_ASSIGN(const auto counts, parts_.store.node_counts(now.id));
   std::vector<NewFinal> due;
-  std::vector<Remeasured> found;
+  std::vector<RemeasureVerdict> found;
   for (const std::int32_t nodes : counts) {
     SHARDSWEEP_ASSIGN(auto rows, parts_.store.finals_rows(now.id, nodes));
     hear_changes(rows, world_.changes());
@@ -131,7 +131,7 @@ Result<void> Remeasuring::plan(const SweepRow& sweep) {
   for (NewFinal& one : due)
     one.longer = context->spec.measure.finals_longer();
   if (!due.empty()) return add(now, due);
-  for (const Remeasured& one : found)
+  for (const RemeasureVerdict& one : found)
     world_.record(AddEvent{.at = parts_.clock.now(),
         .sweep = now.id,
         .trial = one.of,

@@ -457,7 +457,7 @@ class Decider {
         continue;
       }
       ++demand.live;
-      const Assigned& assigned = world_.index().assigned_to(id);
+      const AllocationAttempts& assigned = world_.index().assigned_to(id);
       demand.predicted_s += assigned.ahead.sum_s();
       demand.longest_s = std::max(demand.longest_s, assigned.ahead.longest_s());
       demand.trials += static_cast<std::int64_t>(assigned.open.size());
@@ -503,7 +503,7 @@ class Decider {
   }
 
   void assign_ahead(const AllocationRow& allocation, const Policy& policy, double share_s) {
-    const Assigned& before = world_.index().assigned_to(allocation.id);
+    const AllocationAttempts& before = world_.index().assigned_to(allocation.id);
     double ahead = before.ahead.sum_s();
     auto assigned = static_cast<std::int64_t>(before.all.size());
     auto open = static_cast<std::int64_t>(before.open.size());

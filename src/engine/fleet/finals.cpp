@@ -18,15 +18,15 @@ namespace shardsweep {
 namespace {
 
 /// Attempts and trials in uncommitted changes.
-struct Heard {
+struct ChangeIndex {
   std::map<AttemptId, const AddMeasurement*> measured;
   std::map<TrialId, const AttemptRow*> counted;
   std::map<TrialId, const TrialRow*> trials;
   std::set<AttemptId> marked;
 };
 
-Heard heard_of(std::span<const Change> changes) {
-  Heard heard;
+ChangeIndex heard_of(std::span<const Change> changes) {
+  ChangeIndex heard;
   for (const Change& change : changes) {
     if (const auto* one = std::get_if<AddMeasurement>(&change)) {
       heard.measured[one->attempt] = one;
@@ -41,7 +41,7 @@ Heard heard_of(std::span<const Change> changes) {
   return heard;
 }
 
-void take_counted(FinalsRow& row, const AttemptRow& attempt, const Heard& heard) {
+void take_counted(FinalsRow& row, const AttemptRow& attempt, const ChangeIndex& heard) {
   const auto found = heard.measured.find(attempt.id);
   if (found == heard.measured.end()) return;
   const AddMeasurement& measured = *found->second;
@@ -71,7 +71,7 @@ bool runs_finals(const World& world, AllocationId id) {
 }  // namespace
 
 void hear_changes(std::vector<FinalsRow>& rows, std::span<const Change> changes) {
-  const Heard heard = heard_of(changes);
+  const ChangeIndex heard = heard_of(changes);
   for (FinalsRow& row : rows) {
     if (const auto found = heard.trials.find(row.id); found != heard.trials.end()) {
       row.open = found->second->state != State::ended;

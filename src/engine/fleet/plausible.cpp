@@ -31,7 +31,7 @@ std::string differs(
 
 /// Speed, time and tokens of a train step: two of them tell the third.
 std::string contradicts_itself(
-    const std::map<std::string, double, std::less<>>& metrics, const Expected& expected) {
+    const std::map<std::string, double, std::less<>>& metrics, const ExpectedValues& expected) {
   constexpr double rounding = 0.1;
   const double step_ms = metric(metrics, "train_step_ms").value_or(0);
   const double all = metric(metrics, "tokens_per_s").value_or(0);
@@ -95,7 +95,7 @@ std::optional<double> other_tokens(
 }
 
 std::string why_implausible(
-    const std::map<std::string, double, std::less<>>& metrics, const Expected& expected) {
+    const std::map<std::string, double, std::less<>>& metrics, const ExpectedValues& expected) {
   const auto mfu = metric(metrics, "mfu");
   if (mfu && *mfu > 1)
     return fmt::format("MFU {:.1f} %: faster than the hardware's peak", *mfu * 100);

@@ -15,7 +15,7 @@
 namespace shardsweep {
 
 /// Values that a result has to agree with; unknown values are not checked.
-struct Expected {
+struct ExpectedValues {
   std::optional<std::int64_t> n_params;
   std::optional<std::int64_t> tokens_per_step;
   std::int32_t gpus = 0;  ///< 0: not known
@@ -39,6 +39,6 @@ struct Expected {
 /// tenth, since means and medians differ; a loss is held against the median of at least two others
 /// that agree.
 [[nodiscard]] std::string why_implausible(
-    const std::map<std::string, double, std::less<>>& metrics, const Expected& expected);
+    const std::map<std::string, double, std::less<>>& metrics, const ExpectedValues& expected);
 
 }  // namespace shardsweep

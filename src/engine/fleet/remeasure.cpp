@@ -74,7 +74,7 @@ class OneLayout {
 
   [[nodiscard]] bool waits() const { return waits_; }
   [[nodiscard]] bool is_over() const { return !waits_ && settled_; }
-  [[nodiscard]] const Remeasured& found() const { return found_; }
+  [[nodiscard]] const RemeasureVerdict& found() const { return found_; }
 
   /// The next round; its order alternates, so that a drift hits both programs alike.
   void add_round(std::vector<NewFinal>& due) const {
@@ -225,7 +225,7 @@ class OneLayout {
   bool waits_ = false;
   bool cancelled_ = false;
   bool settled_ = false;
-  Remeasured found_;
+  RemeasureVerdict found_;
 };
 
 /// The trial that stands for a layout: its first one.

@@ -32,7 +32,7 @@ struct RemeasureInput {
 };
 
 /// Verdict of this time on one layout.
-struct Remeasured {
+struct RemeasureVerdict {
   TrialId of = 0;       ///< the trial that brought it
   bool slower = false;  ///< surely, and confirmed
   /// regressed: it was not slower before; still_regressed: it was; remeasured: it is not.
@@ -41,8 +41,8 @@ struct Remeasured {
 };
 
 struct RemeasurePlan {
-  std::vector<NewFinal> due{};      ///< runs of the next round
-  std::vector<Remeasured> found{};  ///< verdicts on all layouts, once the time is over
+  std::vector<NewFinal> due{};            ///< runs of the next round
+  std::vector<RemeasureVerdict> found{};  ///< verdicts on all layouts, once the time is over
   bool over = false;
 };
 

@@ -147,7 +147,7 @@ void WorldIndex::put_in_lane(const TrialRow& trial, const Facts& before, const F
 
 void WorldIndex::put(const AttemptRow& attempt, const TrialRow* trial) {
   insert_sorted(attempts_at_[attempt.trial], attempt.id);
-  Assigned& assigned = assigned_[attempt.allocation];
+  AllocationAttempts& assigned = assigned_[attempt.allocation];
   insert_sorted(assigned.all, attempt.id);
   const bool is_open = attempt.state != State::ended;
   const bool was_open = assigned.open.contains(attempt.id);
@@ -193,7 +193,7 @@ bool WorldIndex::is_open(SweepId sweep) const {
   return known.begun_in_file > 0 || !known.waiting.empty();
 }
 
-const Assigned& WorldIndex::assigned_to(AllocationId id) const {
+const AllocationAttempts& WorldIndex::assigned_to(AllocationId id) const {
   return found_or_none(assigned_, id);
 }
 
@@ -222,7 +222,7 @@ bool WorldIndex::agrees(const TrialRow& trial) const {
 }
 
 bool WorldIndex::agrees(const AttemptRow& attempt) const {
-  const Assigned& assigned = assigned_to(attempt.allocation);
+  const AllocationAttempts& assigned = assigned_to(attempt.allocation);
   const auto& tried = attempts_at(attempt.trial);
   return assigned.open.contains(attempt.id) == (attempt.state != State::ended) &&
       std::binary_search(assigned.all.begin(), assigned.all.end(), attempt.id) &&

@@ -53,11 +53,11 @@ class TrialQueue {
 };
 
 /// Attempts of an allocation.
-struct Assigned {
+struct AllocationAttempts {
   std::vector<AttemptId> all;  ///< ended ones too, the oldest first
   std::set<AttemptId> open;
   PredictedTimes ahead;  ///< predicted times of the open ones
-  friend bool operator==(const Assigned&, const Assigned&) = default;
+  friend bool operator==(const AllocationAttempts&, const AllocationAttempts&) = default;
 };
 
 /// Queues by node count.
@@ -84,7 +84,7 @@ class WorldIndex {
   [[nodiscard]] bool is_open(SweepId sweep) const;
   /// A trial of any sweep is queued or running.
   [[nodiscard]] bool any_begun() const { return begun_ > 0; }
-  [[nodiscard]] const Assigned& assigned_to(AllocationId id) const;
+  [[nodiscard]] const AllocationAttempts& assigned_to(AllocationId id) const;
   [[nodiscard]] const std::vector<AttemptId>& attempts_at(TrialId id) const;
   /// 0: no allocation has the token.
   [[nodiscard]] AllocationId allocation_of(const std::string& token) const;
@@ -139,7 +139,7 @@ class WorldIndex {
   std::unordered_map<LaneKey, Lane, LaneHash> lanes_;
   std::set<LaneKey> beyond_memory_;
   std::map<SweepId, std::set<TrialId>> refused_;
-  std::unordered_map<AllocationId, Assigned> assigned_;
+  std::unordered_map<AllocationId, AllocationAttempts> assigned_;
   std::unordered_map<TrialId, std::vector<AttemptId>> attempts_at_;
   std::unordered_map<std::string, AllocationId> tokens_;
 };

@@ -55,17 +55,17 @@ std::optional<Trouble> trouble_from(const Json& json) {
       json.at("jobs").get<std::int32_t>()};
 }
 
-struct Written {
+struct TroubleList {
   Timestamp at = 0;
   std::vector<Trouble> all;
 };
 
 /// Empty if the file is missing or half written.
-std::optional<Written> parse(const std::string& content) {
+std::optional<TroubleList> parse(const std::string& content) {
   try {
     const Json json = Json::parse(content);
     if (json.at("a") != json.at("z")) return std::nullopt;
-    Written written{json.at("at").get<Timestamp>(), {}};
+    TroubleList written{json.at("at").get<Timestamp>(), {}};
     for (const Json& one : json.at("troubles")) {
       if (auto trouble = trouble_from(one)) written.all.push_back(std::move(*trouble));
     }

@@ -225,7 +225,7 @@ class SlurmRestScheduler final : public Scheduler {
     to_cancel,
     aside
   };
-  struct Sent {
+  struct SentRequest {
     Kind kind = Kind::aside;
     std::string token;            ///< token of a submission; else the job's id
     std::string name{};           ///< name of a job that is to be cancelled
@@ -290,9 +290,9 @@ class SlurmRestScheduler final : public Scheduler {
   }
 
   void send(Kind kind, http::Request request, const std::string& token = "", double limit_s = 0) {
-    send(Sent{kind, token}, std::move(request), limit_s);
+    send(SentRequest{kind, token}, std::move(request), limit_s);
   }
-  void send(const Sent& what, http::Request request, double limit_s = 0) {
+  void send(const SentRequest& what, http::Request request, double limit_s = 0) {
     if (needs_token()) {
       request.headers.push_back("X-SLURM-USER-NAME: " + user_);
       request.headers.push_back("X-SLURM-USER-TOKEN: " + jwt_);
@@ -342,7 +342,7 @@ class SlurmRestScheduler final : public Scheduler {
   void take(int number, Result<http::Response> answer) {
     const auto found = sent_.find(number);
     if (found == sent_.end()) return;
-    const Sent sent = found->second;
+    const SentRequest sent = found->second;
     sent_.erase(found);
     if (sent.kind == Kind::submission) return take_submission(sent.token, answer);
     if (sent.kind == Kind::release) return take_release(sent.token, answer);
@@ -499,7 +499,7 @@ class SlurmRestScheduler final : public Scheduler {
   /// that has lost its last seconds gives the id to somebody else's job.
   void cancel_named(const NamedJob& job, bool while_it_waits) {
     if (job.id.empty() || !api_ || cancelled_lately(job.id) || is_looked_at(job.id)) return;
-    send(Sent{Kind::to_cancel, job.id, job.name, while_it_waits},
+    send(SentRequest{Kind::to_cancel, job.id, job.name, while_it_waits},
         {.path = api_->path("job/" + job.id)});
   }
   [[nodiscard]] bool is_looked_at(const std::string& id) const {
@@ -507,7 +507,7 @@ class SlurmRestScheduler final : public Scheduler {
       return entry.second.kind == Kind::to_cancel && entry.second.token == id;
     });
   }
-  void take_named(const Sent& sent, const Result<http::Response>& answer) {
+  void take_named(const SentRequest& sent, const Result<http::Response>& answer) {
     if (!answer || answer->status != 200) return;  // the next look asks again
     const auto jobs = read_jobs(answer->body, {sent.name});
     if (!jobs) return;
@@ -550,7 +550,7 @@ class SlurmRestScheduler final : public Scheduler {
   std::vector<Job> jobs_;
   MissedJobs missed_;
   std::deque<AllocationRequest> waiting_;
-  std::map<int, Sent> sent_;
+  std::map<int, SentRequest> sent_;
   std::map<std::string, double> cancelled_at_s_;
   std::vector<SchedulerEvent> events_;
 };

@@ -14,7 +14,8 @@ std::map<std::string, double, std::less<>> metrics() {
       {"tokens_per_step", 4096}, {"loss", 9.87}};
 }
 
-const Expected expected{.n_params = 1000, .tokens_per_step = 4096, .losses = {9.86, 9.87, 9.871}};
+const ExpectedValues expected{
+    .n_params = 1000, .tokens_per_step = 4096, .losses = {9.86, 9.87, 9.871}};
 
 std::string why(const char* metric, double value) {
   auto changed = metrics();
@@ -55,7 +56,7 @@ TEST_CASE("another model or another batch than planned is implausible") {
 }
 
 TEST_CASE("a result whose speed and time are not of the plan's tokens is implausible") {
-  const Expected two_gpus{.n_params = {}, .tokens_per_step = 4096, .gpus = 2};
+  const ExpectedValues two_gpus{.n_params = {}, .tokens_per_step = 4096, .gpus = 2};
   const auto said = [&](double all, double of_gpu, double step_ms) {
     return why_implausible(
         {{"tokens_per_s", all}, {"tokens_per_s_per_gpu", of_gpu}, {"train_step_ms", step_ms}},
@@ -80,7 +81,7 @@ TEST_CASE("a loss that two others contradict is implausible") {
   CHECK(why("loss", 7.5) ==
       "the loss is 7.5, but 3 other layouts have 9.87 after the same train step");
   CHECK(why("loss", std::nan("")) == "the loss is not a number");
-  Expected few = expected;
+  ExpectedValues few = expected;
   few.losses = {9.87};
   auto changed = metrics();
   changed["loss"] = 7.5;

@@ -31,7 +31,7 @@ constexpr const char* prolog_hint =
     ": by root, or by Slurm because the prolog failed on its node ('sinfo -R')";
 
 /// One job, by what both lists say of it.
-struct Known {
+struct ListedJob {
   const Job* job = nullptr;  ///< the queue's row where there is one
   Reading reading;
   int exit_code = 0;
@@ -52,7 +52,7 @@ struct Older {
     return order_of(a) < order_of(b);
   }
 };
-using KnownJobs = std::map<std::string, Known, Older>;
+using KnownJobs = std::map<std::string, ListedJob, Older>;
 
 /// Matches by name alone: a controller that lost its last seconds gives the same id to another job.
 bool belongs(const Job& job, const AllocationHandle& handle) {
@@ -83,28 +83,28 @@ KnownJobs jobs_of(
     if (!belongs(job, handle)) continue;
     const Reading reading = read_state(job, own_uid);
     if (is_left_over(job, reading, known)) continue;
-    auto [entry, fresh] = known.try_emplace(job.id, Known{&job, reading, job.exit_code});
+    auto [entry, fresh] = known.try_emplace(job.id, ListedJob{&job, reading, job.exit_code});
     if (fresh || job.source == Source::queue) continue;
-    Known& had = entry->second;
+    ListedJob& had = entry->second;
     // A job that went on without a node of it has two rows: RESIZING, then its end.
     if (had.job->source == Source::accounting) {
-      had = Known{&job, reading, job.exit_code};
+      had = ListedJob{&job, reading, job.exit_code};
       continue;
     }
     // The queue says what is; accounting adds who and how, once both agree that it is over.
     if (had.reading.state != JobState::ended || reading.state != JobState::ended) continue;
-    had = Known{&job, reading, job.exit_code};
+    had = ListedJob{&job, reading, job.exit_code};
   }
   return known;
 }
 
-bool live(const Known& known) {
+bool live(const ListedJob& known) {
   return known.reading.state != JobState::ended;
 }
 
 /// The one that counts: who holds the claim or was named to us, else the oldest that lives,
 /// else the last that has ended.
-const Known* choose(const KnownJobs& known, const std::string& job_id) {
+const ListedJob* choose(const KnownJobs& known, const std::string& job_id) {
   const auto first_live = std::find_if(
       known.begin(), known.end(), [](const auto& entry) { return live(entry.second); });
   if (const auto named = known.find(job_id); named != known.end()) {
@@ -115,7 +115,7 @@ const Known* choose(const KnownJobs& known, const std::string& job_id) {
   return known.empty() ? nullptr : &known.rbegin()->second;
 }
 
-SchedulerEvent seen(const AllocationHandle& handle, const Known& known, std::int64_t own_uid) {
+SchedulerEvent seen(const AllocationHandle& handle, const ListedJob& known, std::int64_t own_uid) {
   JobSeen event;
   event.token = handle.token;
   event.job_id = known.job->id;
@@ -135,7 +135,7 @@ SchedulerEvent seen(const AllocationHandle& handle, const Known& known, std::int
 /// One more look without it; true where it has been missed for long enough.
 bool missed_again(
     const AllocationHandle& handle, Missing what, const LookContext& context, MissedJobs& missed) {
-  Missed& miss = missed[handle.token];
+  Absence& miss = missed[handle.token];
   if (miss.looks == 0 && handle.missing == what)
     miss = {what, 1, context.now_s - handle.missing_for_s};
   if (miss.what != what) miss = {what, 0, context.now_s};
@@ -156,8 +156,8 @@ void count_miss(const AllocationHandle& handle, const LookContext& context, Miss
 
 /// Over, but who cancelled it or how it failed is still to be told, and decides what comes of
 /// it.
-bool awaits_account(const AllocationHandle& handle, const Known& known, const LookContext& context,
-    MissedJobs& missed) {
+bool awaits_account(const AllocationHandle& handle, const ListedJob& known,
+    const LookContext& context, MissedJobs& missed) {
   return context.accounting && known.reading.unexplained &&
       !missed_again(handle, Missing::account, context, missed);
 }
@@ -169,7 +169,7 @@ std::vector<AllocationHandle> to_be_accounted(
   std::vector<AllocationHandle> open;
   for (const AllocationHandle& handle : handles) {
     const KnownJobs known = jobs_of(handle, queue, -1);
-    const Known* chosen = choose(known, handle.job_id);
+    const ListedJob* chosen = choose(known, handle.job_id);
     if (chosen == nullptr || chosen->reading.state == JobState::ended) open.push_back(handle);
   }
   return open;
@@ -187,7 +187,7 @@ LookResult conclude(const std::vector<AllocationHandle>& handles, const std::vec
   LookResult result;
   for (const AllocationHandle& handle : handles) {
     const KnownJobs known = jobs_of(handle, jobs, context.own_uid);
-    const Known* chosen = choose(known, handle.job_id);
+    const ListedJob* chosen = choose(known, handle.job_id);
     if (chosen == nullptr) {
       count_miss(handle, context, missed, result);
       continue;

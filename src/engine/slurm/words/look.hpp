@@ -33,12 +33,12 @@ struct LookContext {
 /// Jobs that looks have not found, by token. One look is not enough: between sbatch's answer and
 /// the lists, or between squeue and sacct, a job may be in neither. Accounting also tells of an end
 /// later than the queue. If a token has no entry, its handle says what is known from before.
-struct Missed {
+struct Absence {
   Missing what = Missing::nothing;
   int looks = 0;
   double since_s = 0;
 };
-using MissedJobs = std::map<std::string, Missed>;
+using MissedJobs = std::map<std::string, Absence>;
 
 /// An id alone may have become another job's.
 struct NamedJob {
