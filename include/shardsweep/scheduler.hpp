@@ -80,26 +80,26 @@ struct NodesAlike {
   std::int64_t memory_mb = 0;  ///< memory of each node; 0: not told
   friend bool operator==(const NodesAlike&, const NodesAlike&) = default;
 };
-struct PartitionSeen {
+struct PartitionFacts {
   std::int32_t nodes = 0;
   std::int32_t others_waiting = 0;
   std::vector<NodesAlike> alike{};  ///< empty: not told
   double longest_s = 0;             ///< wall time of a job; 0: as long as it likes, or not told
-  friend bool operator==(const PartitionSeen&, const PartitionSeen&) = default;
+  friend bool operator==(const PartitionFacts&, const PartitionFacts&) = default;
 };
 /// One association of ours.
-struct AccountSeen {
+struct AccountFacts {
   std::optional<std::int64_t> most_jobs{};  ///< limit of jobs in the queue at once; none: no limit
   std::string default_qos{};
-  friend bool operator==(const AccountSeen&, const AccountSeen&) = default;
+  friend bool operator==(const AccountFacts&, const AccountFacts&) = default;
 };
 struct SiteFacts {
   bool partitions_known = false;
   bool others_known = false;
   std::string default_partition{};
-  std::map<std::string, PartitionSeen> partitions{};
+  std::map<std::string, PartitionFacts> partitions{};
   std::string default_account{};
-  std::map<std::string, AccountSeen> accounts{};
+  std::map<std::string, AccountFacts> accounts{};
   std::map<std::string, std::int64_t> most_jobs_by_qos{};  ///< limits by QOS, if there are any
   friend bool operator==(const SiteFacts&, const SiteFacts&) = default;
 };

@@ -37,11 +37,11 @@ struct StorageFault {
 [[nodiscard]] std::optional<StorageFault> look_at_storage(const std::filesystem::path& folder);
 /// "4.1 % of its space is left (3.2 GiB)": less than a tenth, and so little that a sweep may use it
 /// up. None: there is more, or nobody can say. It does not know quotas.
-struct Left {
+struct FreeSpace {
   std::uint64_t free = 0;
   std::uint64_t all = 0;  ///< 0: not counted
 };
-[[nodiscard]] std::optional<std::string> little_left(Left bytes, Left files);
+[[nodiscard]] std::optional<std::string> little_left(FreeSpace bytes, FreeSpace files);
 [[nodiscard]] std::optional<std::string> little_left(const std::filesystem::path& folder);
 /// Writes a small file and removes it.
 [[nodiscard]] std::optional<StorageFault> try_storage(const std::filesystem::path& folder);

@@ -122,15 +122,15 @@ std::optional<StorageFault> look_at_storage(const std::filesystem::path& folder)
   return std::nullopt;
 }
 
-std::optional<std::string> little_left(Left bytes, Left files) {
+std::optional<std::string> little_left(FreeSpace bytes, FreeSpace files) {
   constexpr double tenth = 0.1;
   constexpr std::uint64_t few_bytes = std::uint64_t{10} << 30;
   constexpr std::uint64_t few_files = 100'000;
-  const auto is_little = [](Left left, std::uint64_t few) {
+  const auto is_little = [](FreeSpace left, std::uint64_t few) {
     return left.all > 0 && left.free < few &&
         static_cast<double>(left.free) < tenth * static_cast<double>(left.all);
   };
-  const auto share = [](Left left) {
+  const auto share = [](FreeSpace left) {
     return percent_text(static_cast<double>(left.free) / static_cast<double>(left.all));
   };
   if (is_little(bytes, few_bytes))

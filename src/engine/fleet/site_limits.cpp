@@ -38,7 +38,7 @@ std::vector<std::string> partitions_of(const SweepFacts& facts, std::int32_t nod
   return words_of(named.empty() ? facts.site.default_partition : named);
 }
 
-using Partitions = std::map<std::string, PartitionSeen>;
+using Partitions = std::map<std::string, PartitionFacts>;
 
 /// The partitions for so many nodes, as Slurm describes them; empty if one of them is unknown.
 std::vector<const Partitions::value_type*> partitions_seen(
@@ -110,7 +110,7 @@ std::optional<std::string> beyond_partition(const SweepFacts& facts, std::int32_
   const auto seen = partitions_seen(facts, nodes);
   const std::int64_t gpus = slurm::gpus_of(option_for(facts.gpus, nodes));
   const std::int64_t memory_mb = slurm::mebibytes_of(option_for(facts.memory, nodes));
-  const auto fitting = [&](const PartitionSeen& partition) {
+  const auto fitting = [&](const PartitionFacts& partition) {
     std::int64_t count = 0;
     for (const NodesAlike& alike : partition.alike) {
       const bool fits =

@@ -240,7 +240,7 @@ TEST_CASE("partitions with their sizes, in the shapes of old and new versions") 
       facts));
   CHECK(facts.partitions_known);
   CHECK(facts.default_partition == "main");
-  CHECK(facts.partitions["main"] == PartitionSeen{8, 2});
+  CHECK(facts.partitions["main"] == PartitionFacts{8, 2});
   CHECK(facts.partitions["long"].nodes == 4);
   // Nothing is taken of an answer that is none.
   SiteFacts before = facts;

@@ -51,7 +51,7 @@ Result<void> read_partitions(std::string_view text, SiteFacts& into) {
     partition = {.others_waiting = partition.others_waiting};
   for (const Partition& group : groups) {
     if (group.is_default) into.default_partition = group.name;
-    PartitionSeen& seen = into.partitions[group.name];
+    PartitionFacts& seen = into.partitions[group.name];
     seen.nodes += static_cast<std::int32_t>(group.nodes);
     seen.alike.push_back({group.nodes, gpus_of(group.gres), group.memory_mb});
     seen.longest_s = seconds_of(group.time_limit);
@@ -92,14 +92,14 @@ std::vector<std::string> accounts_command(std::string_view user) {
 }
 
 Result<void> read_accounts(std::string_view text, SiteFacts& into) {
-  std::map<std::string, AccountSeen> accounts;
+  std::map<std::string, AccountFacts> accounts;
   std::string default_account;
   SHARDSWEEP_TRY(each_line(text, "sacctmgr", 4, [&](const auto& fields) {
     const auto most = number_of(fields[2]);
     if (!most && !fields[2].empty()) return false;
     default_account = fields[0];
     const bool fresh = accounts.find(std::string(fields[1])) == accounts.end();
-    AccountSeen& account = accounts[std::string(fields[1])];
+    AccountFacts& account = accounts[std::string(fields[1])];
     account.default_qos = fields[3];
     // One row per partition where an association names one: the largest of them, since a job
     // beyond a smaller one is told to come back.

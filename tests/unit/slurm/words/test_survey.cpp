@@ -18,8 +18,8 @@ TEST_CASE("partitions and their sizes, and which one is the default") {
           facts));
   CHECK(facts.default_partition == "main");
   CHECK(facts.partitions_known);
-  CHECK(facts.partitions.at("main") == PartitionSeen{8, 0, {{6, 8, 32000}, {2, 0, 16000}}});
-  CHECK(facts.partitions.at("gpu") == PartitionSeen{120, 0, {{120, 8, 1000000}}, 36 * 3600});
+  CHECK(facts.partitions.at("main") == PartitionFacts{8, 0, {{6, 8, 32000}, {2, 0, 16000}}});
+  CHECK(facts.partitions.at("gpu") == PartitionFacts{120, 0, {{120, 8, 1000000}}, 36 * 3600});
   SUBCASE("garbage changes nothing") {
     const SiteFacts before = facts;
     CHECK_FALSE(read_partitions(
@@ -51,8 +51,8 @@ TEST_CASE("how many jobs an association may have") {
   SiteFacts facts;
   REQUIRE(read_accounts("lab|lab|5|normal\nlab|other||\n", facts));
   CHECK(facts.default_account == "lab");
-  CHECK(facts.accounts.at("lab") == AccountSeen{5, "normal"});
-  CHECK(facts.accounts.at("other") == AccountSeen{std::nullopt, ""});
+  CHECK(facts.accounts.at("lab") == AccountFacts{5, "normal"});
+  CHECK(facts.accounts.at("other") == AccountFacts{std::nullopt, ""});
   SUBCASE("the largest where one has a row per partition") {
     REQUIRE(read_accounts("lab|lab|5|a\nlab|lab|7|a\n", facts));
     CHECK(facts.accounts.at("lab").most_jobs == 7);
