@@ -56,11 +56,11 @@ namespace {
 /// A rank alone waits for nobody: its train steps tell how fast the device itself is. The
 /// median over the layouts that were proved scales what the device does.
 ClusterSpec as_fast_as(
-    const std::vector<Proved>& proofs, const SweepSpec& spec, const Family& family) {
+    const std::vector<LayoutProof>& proofs, const SweepSpec& spec, const Family& family) {
   constexpr double most = 4;
   std::vector<double> slower;
   const Predictor predictor(spec.cluster, family);
-  for (const Proved& one : proofs) {
+  for (const LayoutProof& one : proofs) {
     const auto& model = spec.models.at(static_cast<std::size_t>(one.point.model));
     const TimeEstimate time = predictor.guess(model, one.point).time;
     const double alone_s = time.compute_s + time.memory_s + time.launch_s + time.update_s;
@@ -85,9 +85,9 @@ const SweepRow* Sweeps::proof_row(const SweepSpec& spec) const {
   return found == world_.sweeps().end() ? nullptr : &found->second;
 }
 
-Result<std::vector<Proved>> Sweeps::proofs_of(const SweepSpec& spec) {
+Result<std::vector<LayoutProof>> Sweeps::proofs_of(const SweepSpec& spec) {
   const SweepRow* row = proof_row(spec);
-  if (row == nullptr) return std::vector<Proved>();
+  if (row == nullptr) return std::vector<LayoutProof>();
   SHARDSWEEP_ASSIGN(const SweepContext* context, context_of(*row));
   SHARDSWEEP_ASSIGN(const auto rows, parts_.store.search_rows(row->id, context->spec));
   std::vector<ProvedRank> ranks;
@@ -143,7 +143,7 @@ Result<std::unique_ptr<SweepSearch>> Sweeps::make_search(SweepId sweep, const Sw
     for (EarlierRun& one : memories)
       search->remember(std::move(one.is.point), one.is.news);
   }
-  for (const Proved& one : proofs) {
+  for (const LayoutProof& one : proofs) {
     const auto& model = spec.models.at(static_cast<std::size_t>(one.point.model));
     search->learn({.model = model, .point = one.point, .traits = {}},
         {one.fits ? Outcome::completed : Outcome::oom, 0, one.peak_bytes});

@@ -75,7 +75,7 @@ class Sweeps {
   [[nodiscard]] Result<std::vector<EarlierRun>> memories_of(
       SweepId sweep, const SweepSpec& spec, const std::vector<SearchRow>& own);
   /// Results of single ranks, of this sweep's layouts, on one GPU.
-  [[nodiscard]] Result<std::vector<Proved>> proofs_of(const SweepSpec& spec);
+  [[nodiscard]] Result<std::vector<LayoutProof>> proofs_of(const SweepSpec& spec);
   [[nodiscard]] const SweepRow* proof_row(const SweepSpec& spec) const;
   [[nodiscard]] Result<void> read_reopened(SweepId id, SweepSearch& search);
 

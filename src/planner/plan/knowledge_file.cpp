@@ -348,12 +348,12 @@ void KnowledgeWriter::add(const SweepSpec& sweep, std::span<const EarlierRun> ru
 KnowledgeFile KnowledgeWriter::file() const {
   auto kept = kept_;
   std::stable_sort(kept.begin(), kept.end(),
-      [](const Kept& a, const Kept& b) { return a.ended_at < b.ended_at; });
+      [](const KnowledgeEntry& a, const KnowledgeEntry& b) { return a.ended_at < b.ended_at; });
   std::vector<std::size_t> left(kinds_.size(), 0);
-  for (const Kept& one : kept)
+  for (const KnowledgeEntry& one : kept)
     ++left[one.kind];
   KnowledgeFile file;
-  for (Kept& one : kept) {
+  for (KnowledgeEntry& one : kept) {
     if (left[one.kind]-- > EarlierRuns::most) continue;
     one.run.source =
         static_cast<std::int32_t>(place_in(file.sources, one.source, std::equal_to<>()));

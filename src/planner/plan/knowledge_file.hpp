@@ -100,7 +100,7 @@ class KnowledgeWriter {
   [[nodiscard]] KnowledgeFile file() const;
 
  private:
-  struct Kept {
+  struct KnowledgeEntry {
     Timestamp ended_at = 0;
     std::size_t kind = 0;  ///< hardware and family, whatever the version
     KnowledgeSource source;
@@ -108,7 +108,7 @@ class KnowledgeWriter {
     KnowledgeRun run;
   };
   std::vector<KnowledgeSource> kinds_;
-  std::vector<Kept> kept_;
+  std::vector<KnowledgeEntry> kept_;
 };
 
 /// True if measurements of the source tell about the sweep's times (as predict/family's is_kin). No

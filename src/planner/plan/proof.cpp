@@ -73,8 +73,8 @@ Proof make_proof(const SweepSpec& sweep, const Plan& plan) {
   return proof;
 }
 
-std::vector<Proved> proved(const SweepSpec& proof, const std::vector<ProvedRank>& ranks) {
-  std::vector<Proved> all;
+std::vector<LayoutProof> proved(const SweepSpec& proof, const std::vector<ProvedRank>& ranks) {
+  std::vector<LayoutProof> all;
   for (const ProvedRank& rank : ranks) {
     if (rank.point.vars.size() != proof.vars.size() || proof.vars.empty()) continue;
     Point point = rank.point;
@@ -83,8 +83,8 @@ std::vector<Proved> proved(const SweepSpec& proof, const std::vector<ProvedRank>
     const std::int32_t slots = std::max(1, proof.cluster.gpus_per_node);
     point.gpus = world;
     point.nodes = world % slots == 0 ? world / slots : 0;
-    auto found =
-        std::find_if(all.begin(), all.end(), [&](const Proved& one) { return one.point == point; });
+    auto found = std::find_if(
+        all.begin(), all.end(), [&](const LayoutProof& one) { return one.point == point; });
     if (found == all.end()) found = all.insert(all.end(), {.point = point});
     found->fits = found->fits && rank.fits;
     found->peak_bytes = std::max(found->peak_bytes, rank.peak_bytes);

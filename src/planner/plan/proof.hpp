@@ -28,7 +28,7 @@ struct Proof {
 [[nodiscard]] Proof make_proof(const SweepSpec& sweep, const Plan& plan);
 
 /// A layout and what its ranks have shown together.
-struct Proved {
+struct LayoutProof {
   Point point;  ///< point of the sweep that is proved
   bool fits = true;
   std::int64_t peak_bytes = 0;  ///< the largest of its ranks
@@ -42,7 +42,7 @@ struct ProvedRank {
   double step_s = 0;
 };
 /// Layouts of which at least one rank says something: that all fit, or that one does not.
-[[nodiscard]] std::vector<Proved> proved(
+[[nodiscard]] std::vector<LayoutProof> proved(
     const SweepSpec& proof, const std::vector<ProvedRank>& ranks);
 
 }  // namespace shardsweep

@@ -46,7 +46,7 @@ struct Truth {
   bool fits = true;
 };
 
-struct Spent {
+struct RunCost {
   std::int64_t runs = 0;
   double gpu_hours = 0;
 };
@@ -67,7 +67,7 @@ class Play {
     }
   }
 
-  [[nodiscard]] Spent play() {
+  [[nodiscard]] RunCost play() {
     draw();
     for (auto next = next_launch(); next < trials_.size(); next = next_launch())
       launch(next);
@@ -132,7 +132,7 @@ class Play {
   Draws draws_;
   std::vector<Truth> truths_;
   double best_ = 0;
-  Spent spent_;
+  RunCost spent_;
 };
 
 }  // namespace
@@ -160,7 +160,7 @@ Rehearsal rehearse(const SweepSpec& sweep, const Plan& plan) {
   const Predictor predictor(sweep.cluster, family_of(sweep.runner));
   Rehearsal all;
   for (std::uint64_t seed = 1; seed <= plays; ++seed) {
-    Spent spent;
+    RunCost spent;
     for (const auto& [key, trials] : cells) {
       const auto cell = Play(sweep, predictor, trials, seed).play();
       spent.runs += cell.runs;

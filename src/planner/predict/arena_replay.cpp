@@ -217,12 +217,12 @@ std::size_t slot_of(const ActivationStage& stage, std::size_t slots) {
 }  // namespace
 
 std::int64_t activation_extent(const ActivationStage& stage) {
-  struct Known {
+  struct CachedExtent {
     ActivationStage stage;
     std::int64_t extent = -1;
   };
-  thread_local std::array<Known, 1024> known;
-  Known& entry = known[slot_of(stage, known.size())];
+  thread_local std::array<CachedExtent, 1024> known;
+  CachedExtent& entry = known[slot_of(stage, known.size())];
   if (entry.extent < 0 || !(entry.stage == stage)) entry = {stage, extent_of(stage)};
   return entry.extent;
 }

@@ -102,9 +102,9 @@ class Strides {
 };
 
 /// Bandwidths that a trainer's collectives reach.
-class Reached {
+class CollectiveRates {
  public:
-  Reached(const ClusterSpec& cluster, const LinkShares& shares)
+  CollectiveRates(const ClusterSpec& cluster, const LinkShares& shares)
       : cluster_(cluster),
         inside_(cluster.intra_node_bandwidth * cluster.intra_node_efficiency * shares.inside),
         adapter_(cluster.inter_node_bandwidth * cluster.inter_node_efficiency * shares.between),
@@ -166,7 +166,7 @@ double Exchange::seconds(double bytes, double copies, bool once_per_node) const 
 
 Links links_of(const ClusterSpec& cluster, const Layout& layout, const LinkShares& shares) {
   const Strides strides(layout);
-  const Reached reached(cluster, shares);
+  const CollectiveRates reached(cluster, shares);
   const Members tp{{strides.of(Dimension::tp), layout.tp}};
   const Members pp{{strides.of(Dimension::pp), layout.pp}};
   const Members cp{{strides.of(Dimension::cp), layout.cp}};
