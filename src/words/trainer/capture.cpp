@@ -16,13 +16,13 @@
 namespace shardsweep {
 namespace {
 
-std::optional<std::pair<Printed, std::size_t>> no_finite(std::string_view text) {
+std::optional<std::pair<PrintedNumber, std::size_t>> no_finite(std::string_view text) {
   for (const auto word : {"nan", "NaN", "inf", "-inf"}) {
     if (!text.starts_with(word)) continue;
     const bool nan = word[0] == 'n' || word[0] == 'N';
     const double value =
         nan ? std::numeric_limits<double>::quiet_NaN() : std::numeric_limits<double>::infinity();
-    return std::pair{Printed{value, 0}, std::string_view(word).size()};
+    return std::pair{PrintedNumber{value, 0}, std::string_view(word).size()};
   }
   return std::nullopt;
 }
@@ -96,7 +96,8 @@ double scale_of(char suffix) {
 
 }  // namespace
 
-std::optional<std::pair<Printed, std::size_t>> read_number(std::string_view text, bool human) {
+std::optional<std::pair<PrintedNumber, std::size_t>> read_number(
+    std::string_view text, bool human) {
   if (auto special = no_finite(text)) return special;
   Digits digits = digits_of(text);
   if (digits.length == 0) return std::nullopt;
@@ -112,7 +113,7 @@ std::optional<std::pair<Printed, std::size_t>> read_number(std::string_view text
     }
   }
   return std::pair{
-      Printed{value * scale, 0.5 * std::pow(10.0, -digits.fraction) * scale}, digits.length};
+      PrintedNumber{value * scale, 0.5 * std::pow(10.0, -digits.fraction) * scale}, digits.length};
 }
 
 namespace {
@@ -155,14 +156,14 @@ Result<ParsedKey> parse_key(std::string_view text, std::string_view whole) {
 }
 
 /// The number of the word that stands there as a whole.
-std::optional<std::pair<Printed, std::size_t>> read_word(
+std::optional<std::pair<PrintedNumber, std::size_t>> read_word(
     std::string_view text, const std::vector<std::string>& words) {
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::string_view word = words[i];
     if (word.empty() || !text.starts_with(word)) continue;
     const bool ends =
         text.size() == word.size() || !(is_letter(text[word.size()]) || text[word.size()] == '_');
-    if (ends) return std::pair{Printed{static_cast<double>(i), 0}, word.size()};
+    if (ends) return std::pair{PrintedNumber{static_cast<double>(i), 0}, word.size()};
   }
   return std::nullopt;
 }
@@ -204,16 +205,16 @@ Result<CapturePattern> CapturePattern::parse(std::string_view text) {
   return pattern;
 }
 
-std::vector<std::pair<std::string_view, Printed>> CapturePattern::capture(
+std::vector<std::pair<std::string_view, PrintedNumber>> CapturePattern::capture(
     std::string_view line) const {
-  std::vector<std::pair<std::string_view, Printed>> found;
+  std::vector<std::pair<std::string_view, PrintedNumber>> found;
   for (const Piece& piece : pieces_) {
     // The leftmost place with a number behind it.
     for (;;) {
       const auto at = line.find(piece.literal);
       if (at == std::string_view::npos || (!piece.anywhere && at != 0)) return {};
       std::string_view rest = line.substr(at + piece.literal.size());
-      if (piece.is_next) found.emplace_back(piece.key, Printed{});
+      if (piece.is_next) found.emplace_back(piece.key, PrintedNumber{});
       if (piece.key.empty() || piece.is_next) {
         line = rest;
         break;

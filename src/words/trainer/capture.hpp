@@ -16,16 +16,16 @@
 namespace shardsweep {
 
 /// A number as it was printed.
-struct Printed {
+struct PrintedNumber {
   double value = 0;
   /// Half a unit of its last digit: what rounding may have hidden. "12.3K": 50.
   double half_unit = 0;
-  friend bool operator==(const Printed&, const Printed&) = default;
+  friend bool operator==(const PrintedNumber&, const PrintedNumber&) = default;
 };
 
 /// The number at the beginning of `text`, and how many bytes it has. Digits may be grouped by
 /// commas ("12,345"), nan and inf are numbers. `human`: K, M, B, T, P or E may follow.
-[[nodiscard]] std::optional<std::pair<Printed, std::size_t>> read_number(
+[[nodiscard]] std::optional<std::pair<PrintedNumber, std::size_t>> read_number(
     std::string_view text, bool human);
 
 /// The key of {iteration:next}, for trainers that print no number of their train steps.
@@ -47,7 +47,7 @@ class CapturePattern {
   [[nodiscard]] static Result<CapturePattern> parse(std::string_view text);
 
   /// Key and number of each `{key}`; empty where the line does not fit.
-  [[nodiscard]] std::vector<std::pair<std::string_view, Printed>> capture(
+  [[nodiscard]] std::vector<std::pair<std::string_view, PrintedNumber>> capture(
       std::string_view line) const;
   [[nodiscard]] const std::vector<Piece>& pieces() const { return pieces_; }
 

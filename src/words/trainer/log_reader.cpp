@@ -41,7 +41,7 @@ std::optional<double> exact_number(std::string_view text) {
 }
 
 /// The time of day, 14:02:16,722, near the beginning of a line, in seconds.
-std::optional<Printed> stamp_of(std::string_view line) {
+std::optional<PrintedNumber> stamp_of(std::string_view line) {
   constexpr std::size_t longest_head = 48;
   constexpr std::size_t length = 8;
   line = line.substr(0, longest_head);
@@ -57,7 +57,7 @@ std::optional<Printed> stamp_of(std::string_view line) {
     const auto minutes = two(at + 1);
     const auto seconds = two(at + 4);
     if (!hours || !minutes || !seconds) continue;
-    Printed stamp{*hours * 3600.0 + *minutes * 60.0 + *seconds, 0.5};
+    PrintedNumber stamp{*hours * 3600.0 + *minutes * 60.0 + *seconds, 0.5};
     auto rest = line.substr(at - 2 + length);
     if (rest.size() < 2 || (rest.front() != ',' && rest.front() != '.')) return stamp;
     for (rest.remove_prefix(1); !rest.empty() && is_digit(rest.front()); rest.remove_prefix(1)) {
@@ -98,7 +98,7 @@ Result<LogReader> LogReader::make(std::span<const std::string_view> patterns) {
 
 void LogReader::read(std::string_view line, std::optional<double> now_s) {
   const std::string clean = clean_line(line);
-  std::vector<std::pair<std::string_view, Printed>> numbers;
+  std::vector<std::pair<std::string_view, PrintedNumber>> numbers;
   for (const auto& pattern : patterns_) {
     auto found = pattern.capture(clean);
     numbers.insert(numbers.end(), found.begin(), found.end());
@@ -113,14 +113,14 @@ void LogReader::read(std::string_view line, std::optional<double> now_s) {
     const auto iteration = is_next ? last + 1 : static_cast<std::int64_t>(number.value);
     auto& step = steps_[iteration];
     step.iteration = iteration;
-    if (!step.at_s) step.at_s = now_s ? std::optional(Printed{*now_s, 0}) : stamp_of(clean);
+    if (!step.at_s) step.at_s = now_s ? std::optional(PrintedNumber{*now_s, 0}) : stamp_of(clean);
     current_ = &step;
   }
   for (const auto& [key, number] : numbers)
     take(key, number);
 }
 
-void LogReader::take(std::string_view key, const Printed& number) {
+void LogReader::take(std::string_view key, const PrintedNumber& number) {
   if (key == "iteration" || key == next_iteration) return;
   if ((key == parameters_fact || is_fact(key)) && !(std::abs(number.value) < largest_fact)) return;
   if (key == parameters_fact) {

@@ -17,15 +17,17 @@ namespace shardsweep {
 /// Printed values of one train step.
 struct LoggedStep {
   std::int64_t iteration = 0;
-  std::map<std::string, Printed, std::less<>> values{};  ///< values by key
-  std::optional<Printed> at_s{};  ///< when its first line was read, or by that line's own stamp
+  std::map<std::string, PrintedNumber, std::less<>> values{};  ///< values by key
+  std::optional<PrintedNumber>
+      at_s{};  ///< when its first line was read, or by that line's own stamp
 };
 
 struct TrainerLog {
   std::vector<LoggedStep> steps;  ///< steps by iteration; the last print of a repeated one counts
-  std::map<std::string, Printed, std::less<>> facts{};  ///< facts of the run; the largest of each
-  double parameters = 0;                                ///< sum over model parallel ranks
-  std::int64_t parameter_lines = 0;                     ///< ranks that have printed theirs
+  std::map<std::string, PrintedNumber, std::less<>>
+      facts{};                       ///< facts of the run; the largest of each
+  double parameters = 0;             ///< sum over model parallel ranks
+  std::int64_t parameter_lines = 0;  ///< ranks that have printed theirs
 };
 
 class LogReader {
@@ -49,7 +51,7 @@ class LogReader {
   void add_facts(std::string_view text);
 
  private:
-  void take(std::string_view key, const Printed& number);
+  void take(std::string_view key, const PrintedNumber& number);
 
   std::vector<CapturePattern> patterns_;
   std::map<std::int64_t, LoggedStep> steps_;
