@@ -91,7 +91,7 @@ void read_bf16(Device& device, std::vector<double>& values, const std::byte* fro
 }
 
 OwnedValues owned_values(const Rank& rank, std::size_t unit, const TensorSlot& slot, What what) {
-  const ParameterStore::Owned own = rank.trainer.parameters().owned(unit);
+  const ParameterStore::OwnedPart own = rank.trainer.parameters().owned(unit);
   const Precision precision = rank.device.precision();
   const i64 first = std::clamp<i64>(own.first - slot.offset, 0, slot.count());
   const i64 last = std::clamp<i64>(own.first + own.count - slot.offset, 0, slot.count());

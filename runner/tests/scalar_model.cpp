@@ -52,7 +52,7 @@ void rotate(Row& heads, std::size_t head_dim, double position) {
 }
 
 /// State of the router after the tokens of one layer so far.
-struct Routed {
+struct RouterState {
   std::vector<double> times_chosen;
   std::vector<double> probability;
 };
@@ -60,7 +60,7 @@ struct Routed {
 struct History {
   std::vector<Row> k;
   std::vector<Row> v;
-  Routed routed;
+  RouterState routed;
 };
 
 /// One query head against everything so far.
@@ -106,7 +106,7 @@ Row swiglu(const Row& gate_matrix, const Row& up_matrix, const Row& down, const 
 /// Mixture as in DeepSeekMoE (arXiv 2401.06066), with weights over the chosen ones' sum (Mixtral,
 /// 2401.04088).
 Row mixture(
-    const ModelShape& shape, const ScalarWeights& w, i64 index, const Row& x, Routed& routed) {
+    const ModelShape& shape, const ScalarWeights& w, i64 index, const Row& x, RouterState& routed) {
   const auto experts = static_cast<std::size_t>(shape.experts);
   Row p = times(w.at(of_layer(index, kind_router)), x);
   double sum = 0;

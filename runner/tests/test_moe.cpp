@@ -53,15 +53,15 @@ std::vector<i64> rows_by_expert(MoeRouting routing) {
   return shardbench::rows_by_expert(choices, small(), 0);
 }
 
-struct Dispatched {
+struct DispatchResult {
   std::vector<std::int32_t> source;
   std::vector<std::int32_t> places;
   std::vector<double> counts;
 };
 /// Dispatches three tokens that choose two experts each.
-Dispatched dispatched(const std::vector<std::int32_t>& choices, i64 rows, i64 capacity) {
+DispatchResult dispatched(const std::vector<std::int32_t>& choices, i64 rows, i64 capacity) {
   CpuDevice<double> device;
-  Dispatched d{std::vector<std::int32_t>(static_cast<std::size_t>(rows)),
+  DispatchResult d{std::vector<std::int32_t>(static_cast<std::size_t>(rows)),
       std::vector<std::int32_t>(choices.size()),
       std::vector<double>(static_cast<std::size_t>(small().experts))};
   device.dispatch({choices.data(), d.source.data(), d.places.data(), d.counts.data(), capacity},
@@ -86,7 +86,7 @@ TEST_CASE("pinned routing is balanced, or gives the first experts half of the ro
 }
 
 TEST_CASE("each choice has a row of its expert, in the order of the tokens") {
-  const Dispatched d = dispatched({3, 0, 3, 1, 0, 3}, 6, 0);
+  const DispatchResult d = dispatched({3, 0, 3, 1, 0, 3}, 6, 0);
   CHECK(d.counts == std::vector<double>{2, 1, 0, 3, 0, 0, 0, 0});
   CHECK(d.source == std::vector<std::int32_t>{0, 2, 1, 0, 1, 2});
   CHECK(d.places == std::vector<std::int32_t>{3, 0, 4, 2, 1, 5});
@@ -94,7 +94,7 @@ TEST_CASE("each choice has a row of its expert, in the order of the tokens") {
 
 TEST_CASE("beyond the capacity tokens are dropped, below it rows have no token") {
   const ModelShape m = small();
-  const Dispatched d = dispatched({3, 0, 3, 1, 0, 3}, 16, 2);
+  const DispatchResult d = dispatched({3, 0, 3, 1, 0, 3}, 16, 2);
   CHECK(d.counts == std::vector<double>(8, 2));
   CHECK(shardbench::rows_by_expert({3, 0, 3, 1, 0, 3}, m, 2) == std::vector<i64>(8, 2));
   CHECK(d.places == std::vector<std::int32_t>{6, 0, 7, 2, 1, -1});

@@ -50,7 +50,7 @@ ScalarWeights whole_tensors(const Single& single, bool gradients) {
   const ParameterStore& store = single.trainer.parameters();
   for (std::size_t i = 0; i < store.units().size(); ++i)
     for (const TensorSlot& slot : store.units()[i].slots) {
-      const ParameterStore::Owned own = store.owned(i);
+      const ParameterStore::OwnedPart own = store.owned(i);
       const std::byte* base = gradients ? own.gradients : own.weights;
       std::vector<double>& values = out[slot.region.tensor];
       values.resize(static_cast<std::size_t>(slot.count()));

@@ -74,7 +74,7 @@ class Dump {
     const ParameterStore& store = trainer_.parameters();
     for (std::size_t i = 0; i < store.units().size(); ++i)
       for (const TensorSlot& slot : store.units()[i].slots) {
-        const ParameterStore::Owned own = store.owned(i);
+        const ParameterStore::OwnedPart own = store.owned(i);
         const std::string name = name_of(store.units()[i], slot.kind);
         tensors.push_back(JsonObject{}
                               .text("name", name)

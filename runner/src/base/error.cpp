@@ -29,19 +29,19 @@ constexpr std::array<ClassName, 8> class_names{
         {ErrorClass::timeout, "timeout"}, {ErrorClass::peer_lost, "peer_lost"},
         {ErrorClass::nan, "nan"}, {ErrorClass::internal, "internal"}}};
 
-struct Installed {
+struct HandlerSlot {
   FailureHandler handler;
   double limit_s = failure_handler_limit_s;
 };
 
-Installed& installed() {
-  static Installed instance;
+HandlerSlot& installed() {
+  static HandlerSlot instance;
   return instance;
 }
 
 /// A thread of its own: the handler may stand in a call that no signal ends.
 void leave_within(double seconds, int code) {
-  const SignalsBlocked blocked;
+  const SignalBlock blocked;
   try {
     std::thread([seconds, code] {
       sleep_ms(static_cast<int>(seconds * 1e3));

@@ -9,16 +9,16 @@ namespace shardbench {
 
 /// While it lives this thread gets no signal, and threads that it starts never do: signals are
 /// for the main thread, whose backtrace is the one that is asked for.
-class SignalsBlocked {
+class SignalBlock {
  public:
-  SignalsBlocked() {
+  SignalBlock() {
     sigset_t all;
     sigfillset(&all);
     (void)::pthread_sigmask(SIG_SETMASK, &all, &before_);
   }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-  ~SignalsBlocked() { (void)::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalBlock(const SignalBlock&) = delete;
+  SignalBlock& operator=(const SignalBlock&) = delete;
+  ~SignalBlock() { (void)::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
 
  private:
   sigset_t before_{};

@@ -166,7 +166,7 @@ void Mesh::finish_payload(i64 index) {
     peer.early[peer.header.key] = std::move(payload);
     return;
   }
-  const Posted target = posted->second;
+  const ReceiveBuffer target = posted->second;
   peer.posted.erase(posted);
   check(static_cast<i64>(payload.size()) == target.bytes, "both sides agree on sizes");
   std::copy(payload.begin(), payload.end(), target.data);

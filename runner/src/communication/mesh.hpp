@@ -69,7 +69,7 @@ class Mesh {
     i64 done;  // bytes done, of header and data together
     int* pending;
   };
-  struct Posted {
+  struct ReceiveBuffer {
     std::byte* data;
     i64 bytes;
     int* pending;
@@ -77,13 +77,13 @@ class Mesh {
   struct Peer {
     int socket = -1;
     std::deque<Outgoing> out;
-    std::map<u64, Posted> posted;
+    std::map<u64, ReceiveBuffer> posted;
     std::map<u64, std::vector<std::byte>> early;
     Header header{};
     i64 header_done = 0;
     bool in_payload = false;
     i64 payload_done = 0;
-    Posted target{};
+    ReceiveBuffer target{};
     std::vector<std::byte> unposted;  // payload that came before its receive was posted
     bool goodbye = false;
     bool closed = false;

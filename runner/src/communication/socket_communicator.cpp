@@ -74,23 +74,23 @@ SocketCommunicator::~SocketCommunicator() {
   mesh_.remove_listener(listener_);
 }
 
-u64 SocketCommunicator::next_key(Started& op, i64 bytes) {
+u64 SocketCommunicator::next_key(RunningOperation& op, i64 bytes) {
   const u64 sequence = sequence_++;
   if (recorder_ != nullptr)
     op.recorded = recorder_->entered(group_, op.operation, sequence, bytes, -1);
   return group_.id << group_shift | sequence << sequence_shift;
 }
 
-u64 SocketCommunicator::message_key(Started& op, u64 sequence, i64 peer) {
+u64 SocketCommunicator::message_key(RunningOperation& op, u64 sequence, i64 peer) {
   if (recorder_ != nullptr)
     op.recorded = recorder_->entered(
         group_, op.operation, sequence, op.count * dtype_size(op.dtype), member(peer));
   return group_.id << group_shift | u64{1} << kind_shift | sequence << sequence_shift;
 }
 
-SocketCommunicator::Started& SocketCommunicator::start(
+SocketCommunicator::RunningOperation& SocketCommunicator::start(
     Operation operation, i64 count, Dtype dtype) {
-  Started& op = started_[++last_token_];
+  RunningOperation& op = started_[++last_token_];
   op.operation = operation;
   op.count = count;
   op.dtype = dtype;
@@ -100,7 +100,7 @@ SocketCommunicator::Started& SocketCommunicator::start(
   return op;
 }
 
-void SocketCommunicator::scatter_parts(Started& op, const std::byte* in, bool uneven) {
+void SocketCommunicator::scatter_parts(RunningOperation& op, const std::byte* in, bool uneven) {
   const i64 element = dtype_size(op.dtype);
   const auto part = [&](i64 i) {
     return uneven ? reduced_by(size(), i, op.count, op.dtype)
@@ -127,7 +127,7 @@ Token SocketCommunicator::all_reduce(void* data, i64 count, Dtype dtype, Reducti
   count_operation(
       Operation::all_reduce, bytes_sent(Operation::all_reduce, size(), index_, count, dtype));
   if (size() == 1 || count == 0) return 0;
-  Started& op = start(Operation::all_reduce, count, dtype);
+  RunningOperation& op = start(Operation::all_reduce, count, dtype);
   op.key = next_key(op, count * dtype_size(dtype));
   op.data = static_cast<std::byte*>(data);
   op.reduction = reduction;
@@ -144,7 +144,7 @@ Token SocketCommunicator::reduce_scatter(const void* in, void* out, i64 count, D
     return 0;
   }
   if (count == 0) return 0;
-  Started& op = start(Operation::reduce_scatter, count, dtype);
+  RunningOperation& op = start(Operation::reduce_scatter, count, dtype);
   op.key = next_key(op, count * dtype_size(dtype));
   op.data = static_cast<std::byte*>(out);
   op.last_stage = false;
@@ -153,7 +153,7 @@ Token SocketCommunicator::reduce_scatter(const void* in, void* out, i64 count, D
 }
 
 /// The parts of this rank's span in rank order become their sum.
-void SocketCommunicator::end_reduction(Started& op) {
+void SocketCommunicator::end_reduction(RunningOperation& op) {
   const Span span = op.operation == Operation::all_reduce
       ? reduced_by(size(), index_, op.count, op.dtype)
       : Span{0, op.count};
@@ -167,7 +167,7 @@ void SocketCommunicator::end_reduction(Started& op) {
   reduce(out, parts, span.count(), op.dtype, op.reduction);
 }
 
-void SocketCommunicator::advance(Started& op) {
+void SocketCommunicator::advance(RunningOperation& op) {
   if (op.pending > 0 || op.last_stage) return;
   op.last_stage = true;
   end_reduction(op);
@@ -198,7 +198,7 @@ Token SocketCommunicator::all_gather(const void* in, void* out, i64 count, Dtype
   std::byte* mine = static_cast<std::byte*>(out) + index_ * bytes;
   if (mine != in && bytes > 0) std::memcpy(mine, in, static_cast<std::size_t>(bytes));
   if (size() == 1 || count == 0) return 0;
-  Started& op = start(Operation::all_gather, count, dtype);
+  RunningOperation& op = start(Operation::all_gather, count, dtype);
   op.key = next_key(op, count * dtype_size(dtype));
   for (i64 i = 0; i < size(); ++i) {
     if (i == index_) continue;
@@ -214,7 +214,7 @@ Token SocketCommunicator::broadcast(void* data, i64 count, Dtype dtype, i64 root
   count_operation(
       Operation::broadcast, bytes_sent(Operation::broadcast, size(), from_root, count, dtype));
   if (size() == 1 || count == 0) return 0;
-  Started& op = start(Operation::broadcast, count, dtype);
+  RunningOperation& op = start(Operation::broadcast, count, dtype);
   op.key = next_key(op, count * dtype_size(dtype));
   const i64 bytes = count * dtype_size(dtype);
   if (index_ != root) {
@@ -232,7 +232,7 @@ Token SocketCommunicator::broadcast(void* data, i64 count, Dtype dtype, i64 root
 
 Token SocketCommunicator::send(const void* data, i64 count, Dtype dtype, i64 to) {
   count_operation(Operation::send, bytes_sent(Operation::send, size(), index_, count, dtype));
-  Started& op = start(Operation::send, count, dtype);
+  RunningOperation& op = start(Operation::send, count, dtype);
   op.key = message_key(op, sent_to_[to]++, to);
   op.pending = 1;
   mesh_.send(member(to), op.key, data, count * dtype_size(dtype), op.pending);
@@ -241,7 +241,7 @@ Token SocketCommunicator::send(const void* data, i64 count, Dtype dtype, i64 to)
 
 Token SocketCommunicator::receive(void* data, i64 count, Dtype dtype, i64 from) {
   count_operation(Operation::receive, 0);
-  Started& op = start(Operation::receive, count, dtype);
+  RunningOperation& op = start(Operation::receive, count, dtype);
   op.key = message_key(op, received_from_[from]++, from);
   op.pending = 1;
   mesh_.receive(member(from), op.key, data, count * dtype_size(dtype), op.pending);
@@ -256,7 +256,7 @@ void SocketCommunicator::advance_all() {
 void SocketCommunicator::wait(Token token) {
   const auto at = started_.find(token);
   if (at == started_.end()) return;
-  Started& op = at->second;
+  RunningOperation& op = at->second;
   if (recorder_ != nullptr) recorder_->waiting(op.recorded);
   const TimePoint start = now();
   advance_all();

@@ -33,7 +33,7 @@ class SocketCommunicator final : public Communicator {
   void progress() override;
 
  private:
-  struct Started {
+  struct RunningOperation {
     Operation operation;
     int pending = 0;  // messages of the current stage still under way
     bool last_stage = true;
@@ -48,12 +48,12 @@ class SocketCommunicator final : public Communicator {
   };
 
   i64 member(i64 index) const { return group_.members[static_cast<std::size_t>(index)]; }
-  Started& start(Operation operation, i64 count, Dtype dtype);
-  u64 next_key(Started& op, i64 bytes);
-  u64 message_key(Started& op, u64 sequence, i64 peer);
-  void scatter_parts(Started& op, const std::byte* in, bool uneven);
-  void end_reduction(Started& op);
-  void advance(Started& op);
+  RunningOperation& start(Operation operation, i64 count, Dtype dtype);
+  u64 next_key(RunningOperation& op, i64 bytes);
+  u64 message_key(RunningOperation& op, u64 sequence, i64 peer);
+  void scatter_parts(RunningOperation& op, const std::byte* in, bool uneven);
+  void end_reduction(RunningOperation& op);
+  void advance(RunningOperation& op);
   void advance_all();
 
   Mesh& mesh_;
@@ -66,7 +66,7 @@ class SocketCommunicator final : public Communicator {
   std::map<i64, u64> sent_to_;
   std::map<i64, u64> received_from_;
   Token last_token_ = 0;
-  std::map<Token, Started> started_;
+  std::map<Token, RunningOperation> started_;
   Mesh::Listener listener_;
 };
 

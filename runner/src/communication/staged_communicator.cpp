@@ -108,7 +108,7 @@ void StagedCommunicator::wait(Token token) {
   if (at == staged_.end()) return;
   inner_->wait(token);
   const TimePoint start = now();
-  const Staged& staged = at->second;
+  const StagedResult& staged = at->second;
   if (staged.bytes > 0) {
     device_.upload(staged.to, staged.at, staged.bytes);
     // From pinned memory it returns before it has read it, and the block goes back now.

@@ -33,7 +33,7 @@ class StagedCommunicator final : public Communicator {
 
  private:
   /// Result of an operation in host memory: `bytes` from `at`, for the device's `to`.
-  struct Staged {
+  struct StagedResult {
     Block host;
     std::byte* at = nullptr;
     void* to = nullptr;
@@ -49,7 +49,7 @@ class StagedCommunicator final : public Communicator {
   std::unique_ptr<Communicator> inner_;
   Device& device_;
   Memory& host_;
-  std::map<Token, Staged> staged_;
+  std::map<Token, StagedResult> staged_;
 };
 
 }  // namespace shardbench

@@ -62,7 +62,7 @@ struct BackwardOperands {
 };
 
 template <int dim, typename C>
-struct Shared {
+struct SharedTiles {
   Bf16 k[C::key_tile * dim];
   Bf16 v[C::key_tile * dim];
   Bf16 q[C::buffers][query_tile * dim];
@@ -284,8 +284,8 @@ __device__ inline i64 tile_number(int sequence, Round round, const Geometry& g) 
 
 /// Starts to copy the round's queries, dout and statistics.
 template <int dim, typename C>
-__device__ inline void load_round(Shared<dim, C>& shared, int buffer, const BackwardOperands& a,
-    int sequence, Round round, const Geometry& g) {
+__device__ inline void load_round(SharedTiles<dim, C>& shared, int buffer,
+    const BackwardOperands& a, int sequence, Round round, const Geometry& g) {
   const int first = round.tile * query_tile;
   const i64 token = static_cast<i64>(sequence) * g.seq_len + first;
   const int valid = g.queries - first;
@@ -305,7 +305,7 @@ __device__ inline void load_round(Shared<dim, C>& shared, int buffer, const Back
 /// seen by the most queries, so that the longest work starts first.
 template <int dim, typename C, KeysOf keys_of>
 __global__ void __launch_bounds__(C::threads, 1) backward_kernel(BackwardOperands a, Geometry g) {
-  Shared<dim, C>& shared = *dynamic_shared<Shared<dim, C>>();
+  SharedTiles<dim, C>& shared = *dynamic_shared<SharedTiles<dim, C>>();
   const int sequence = static_cast<int>(blockIdx.x) / g.kv_heads;
   const int kv_head = static_cast<int>(blockIdx.x) % g.kv_heads;
   const int first_key = static_cast<int>(blockIdx.y) * C::key_tile;
@@ -424,7 +424,7 @@ void launch_main(gpu::Stream stream, const Backward& b, i64 batch) {
   launch(backward_kernel<dim, C, keys_of>,
       {"attention_backward", stream,
           Dim(batch * b.geometry.kv_heads, blocks_for(b.geometry.keys, C::key_tile)), C::threads,
-          i64{sizeof(Shared<dim, C>)}},
+          i64{sizeof(SharedTiles<dim, C>)}},
       b.main, b.geometry);
 }
 
@@ -438,7 +438,7 @@ void launch_backward(gpu::Stream stream, const Backward& b, i64 batch) {
           Dim(blocks_for(padded_rows * dim / chunk_values, threads), batch), threads},
       b.statistics, g);
   gpu::zero(stream, b.main.dq, dq_floats * i64{sizeof(float)});
-  constexpr i64 wide_bytes = sizeof(Shared<dim, WideCut>);
+  constexpr i64 wide_bytes = sizeof(SharedTiles<dim, WideCut>);
   if constexpr (wide_bytes > least_shared_bytes) {
     if (wide_bytes > gpu::most_shared_bytes())
       launch_main<dim, NarrowCut, keys_of>(stream, b, batch);

@@ -8,13 +8,13 @@ namespace shardbench::kernels {
 namespace {
 
 /// Rows of [k | v] of another rank; seen from `first` on by `queries` of each sequence.
-struct Seen {
+struct QueryRange {
   int first;
   int queries;
   int keys;
 };
 
-Seen seen_of(const SeenKeys& seen) {
+QueryRange seen_of(const SeenKeys& seen) {
   return {static_cast<int>(seen.first_query), static_cast<int>(seen.queries),
       static_cast<int>(seen.keys)};
 }
@@ -29,7 +29,7 @@ __device__ inline i64 key_at(int key, int kv_head, const Geometry& g) {
 }
 
 /// Treats the earlier result as one key with the score lse and the value out.
-__global__ void attend_more_kernel(MoreKeys m, Geometry g, Seen seen) {
+__global__ void attend_more_kernel(MoreKeys m, Geometry g, QueryRange seen) {
   const int row = row_of_warp();
   if (row >= seen.queries) return;
   const int head = static_cast<int>(blockIdx.y);
@@ -60,7 +60,7 @@ __global__ void attend_more_kernel(MoreKeys m, Geometry g, Seen seen) {
 }
 
 /// dq += scale · Σ over keys of ds·k, with ds = p·dout·(v − out).
-__global__ void more_query_kernel(MoreKeysGradient m, Geometry g, Seen seen) {
+__global__ void more_query_kernel(MoreKeysGradient m, Geometry g, QueryRange seen) {
   const int row = row_of_warp();
   if (row >= seen.queries) return;
   const int head = static_cast<int>(blockIdx.y);
@@ -88,7 +88,7 @@ __global__ void more_query_kernel(MoreKeysGradient m, Geometry g, Seen seen) {
 
 /// dv += Σ p·dout and dk += scale · Σ ds·q, over the queries of all heads that share the key;
 /// blockIdx.y is the head of keys and values.
-__global__ void more_key_kernel(MoreKeysGradient m, Geometry g, Seen seen) {
+__global__ void more_key_kernel(MoreKeysGradient m, Geometry g, QueryRange seen) {
   const int key = row_of_warp();
   if (key >= seen.keys) return;
   const int kv_head = static_cast<int>(blockIdx.y);

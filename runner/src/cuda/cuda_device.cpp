@@ -30,7 +30,7 @@ const float* floats(const void* data) {
   return static_cast<const float*>(data);
 }
 
-kernels::PlacedRows rows_of(const Device::Placed& p) {
+kernels::PlacedRows rows_of(const Device::RowPlacement& p) {
   return {values(p.rows), p.places, values(p.weights), p.tokens, p.chosen, p.row_count, p.width};
 }
 
@@ -233,8 +233,8 @@ void CudaDevice::dispatch(const Dispatch& d, const RouteShape& shape) {
   kernels::dispatch(stream_, counted, shape);
 }
 
-Device::Dropped CudaDevice::dropped() {
-  Dropped so_far{0, dispatched_};
+Device::DropCounts CudaDevice::dropped() {
+  DropCounts so_far{0, dispatched_};
   download(&so_far.choices, dropped_, sizeof so_far.choices);
   return so_far;
 }
@@ -245,12 +245,12 @@ void CudaDevice::count_choices(
       stream_, floats(counts), choices, seq_len, static_cast<float>(scale), shape);
 }
 
-void CudaDevice::add_placed(void* y, const Placed& placed) {
+void CudaDevice::add_placed(void* y, const RowPlacement& placed) {
   kernels::add_placed(stream_, values(y), rows_of(placed));
 }
 
 void CudaDevice::placed_backward(
-    void* d_rows, void* d_weights, const void* dy, const Placed& placed) {
+    void* d_rows, void* d_weights, const void* dy, const RowPlacement& placed) {
   kernels::placed_backward(stream_, values(d_rows), values(d_weights), values(dy), rows_of(placed));
 }
 

@@ -86,11 +86,11 @@ class CudaDevice final : public Device {
   void count_choices(void* counts, const std::int32_t* choices, i64 seq_len, double scale,
       const RouteShape& shape) override;
   void dispatch(const Dispatch& d, const RouteShape& shape) override;
-  Dropped dropped() override;
-  void gather_rows(const Gathered& g) override { kernels::gather_rows(stream_, g); }
-  void add_placed(void* y, const Placed& placed) override;
+  DropCounts dropped() override;
+  void gather_rows(const RowGather& g) override { kernels::gather_rows(stream_, g); }
+  void add_placed(void* y, const RowPlacement& placed) override;
   void placed_backward(
-      void* d_rows, void* d_weights, const void* dy, const Placed& placed) override;
+      void* d_rows, void* d_weights, const void* dy, const RowPlacement& placed) override;
   void swiglu(void* y, const void* gate_up, i64 tokens, i64 ffn) override;
   void swiglu_backward(void* gate_up, const void* dy, i64 tokens, i64 ffn) override;
   void swiglu_to_8_bits(

@@ -280,7 +280,7 @@ void dispatch(gpu::Stream stream, const Device::Dispatch& d, const Device::Route
   launch(place_rows, Launch{"place_rows", stream, s.experts, dispatch_threads}, d, count, s.chosen);
 }
 
-void gather_rows(gpu::Stream stream, const Device::Gathered& g) {
+void gather_rows(gpu::Stream stream, const Device::RowGather& g) {
   if (g.rows == 0) return;
   auto* to = static_cast<Bf16*>(g.to);
   const auto* from = static_cast<const Bf16*>(g.from);

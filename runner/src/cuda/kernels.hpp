@@ -119,8 +119,8 @@ void count_choices(gpu::Stream stream, float* counts, const std::int32_t* choice
     float scale, const Device::RouteShape& shape);
 /// `d.counts` are floats.
 void dispatch(gpu::Stream stream, const Device::Dispatch& d, const Device::RouteShape& shape);
-void gather_rows(gpu::Stream stream, const Device::Gathered& g);
-/// Arguments as Device::Placed.
+void gather_rows(gpu::Stream stream, const Device::RowGather& g);
+/// Arguments as Device::RowPlacement.
 struct PlacedRows {
   const Bf16* rows;
   const std::int32_t* places;

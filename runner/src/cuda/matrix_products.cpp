@@ -133,15 +133,15 @@ double least_seconds(Timer& timer, const std::function<void()>& work) {
 MatrixProducts::MatrixProducts(std::unique_ptr<ProductLibrary> library)
     : library_(std::move(library)) {}
 
-MatrixProducts::Known& MatrixProducts::known(const GemmKey& key) {
-  Known& known = known_[key];
+MatrixProducts::ProductChoice& MatrixProducts::known(const GemmKey& key) {
+  ProductChoice& known = known_[key];
   if (!known.product) known.product = library_->prepare(key);
   return known;
 }
 
 void MatrixProducts::multiply(gpu::Stream stream, const Gemm& gemm) {
   if (gemm.m == 0 || gemm.n == 0) return;
-  const Known& of = known(key_of(gemm));
+  const ProductChoice& of = known(key_of(gemm));
   of.product->run(stream, gemm, of.candidate);
 }
 
@@ -163,7 +163,7 @@ void MatrixProducts::settle(
   fill(stream, b.data(), most_bytes(open, bytes_b));
   Timer timer(stream, pause);
   for (const GemmKey& key : open) {
-    Known& of = known(key);
+    ProductChoice& of = known(key);
     const Gemm gemm =
         gemm_of(key, {a.data(), b.data(), c.data(), reinterpret_cast<const float*>(unit.data())});
     gpu::zero(stream, c.data(), bytes_c(key) + most_alignment);

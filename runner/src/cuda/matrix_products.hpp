@@ -33,17 +33,17 @@ class MatrixProducts {
   std::string choices_json() const;
 
  private:
-  struct Known {
+  struct ProductChoice {
     std::unique_ptr<PreparedProduct> product;
     bool settled = false;
     std::size_t candidate = 0;
     double seconds = 0;
     double first_seconds = 0;
   };
-  Known& known(const GemmKey& key);
+  ProductChoice& known(const GemmKey& key);
 
   std::unique_ptr<ProductLibrary> library_;
-  std::map<GemmKey, Known> known_;
+  std::map<GemmKey, ProductChoice> known_;
 };
 
 }  // namespace shardbench

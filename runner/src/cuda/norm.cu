@@ -76,12 +76,12 @@ __device__ RowFactors row_factors(float squares, float projection, i64 hidden) {
 }
 
 /// Eight values as they lie in memory: half the registers of floats.
-struct alignas(16) Held {
+struct alignas(16) EightValues {
   Bf16 at[8];
 };
 
-__device__ Held hold(const Bf16* from) {
-  return *reinterpret_cast<const Held*>(from);
+__device__ EightValues hold(const Bf16* from) {
+  return *reinterpret_cast<const EightValues*>(from);
 }
 
 constexpr int gradient_threads = 512;
@@ -96,9 +96,9 @@ class ColumnShare {
 
   __device__ void row(i64 index) {
     const i64 start = index * hidden_;
-    Held x[vectors];
-    Held dy[vectors];
-    Held dx[vectors];
+    EightValues x[vectors];
+    EightValues dy[vectors];
+    EightValues dx[vectors];
     for (int k = 0; k < vectors; ++k) {
       if (!has(k)) continue;
       x[k] = hold(g_.x + start + column(k));
@@ -109,7 +109,7 @@ class ColumnShare {
     for (int k = 0; k < vectors; ++k) {
       if (!has(k)) continue;
       add_gradients(k, x[k], dy[k], factors, dx[k]);
-      *reinterpret_cast<Held*>(g_.dx + start + column(k)) = dx[k];
+      *reinterpret_cast<EightValues*>(g_.dx + start + column(k)) = dx[k];
     }
   }
 
@@ -134,7 +134,7 @@ class ColumnShare {
   __device__ i64 column(int k) const { return (k * i64{blockDim.x} + threadIdx.x) * 8; }
   __device__ bool has(int k) const { return column(k) < hidden_; }
 
-  __device__ RowFactors sums(const Held* x, const Held* dy) const {
+  __device__ RowFactors sums(const EightValues* x, const EightValues* dy) const {
     float squares = 0;
     float projection = 0;
     for (int k = 0; k < vectors; ++k) {
@@ -150,7 +150,7 @@ class ColumnShare {
   }
 
   __device__ void add_gradients(
-      int k, const Held& x, const Held& dy, RowFactors factors, Held& dx) {
+      int k, const EightValues& x, const EightValues& dy, RowFactors factors, EightValues& dx) {
     const Floats<8> w = load<8>(g_.w + column(k));
     for (int e = 0; e < 8; ++e) {
       const float value = widen(x.at[e]);

@@ -53,10 +53,10 @@ class CpuDevice final : public Device {
   void count_choices(void* counts, const std::int32_t* choices, i64 seq_len, double scale,
       const RouteShape& shape) override;
   void dispatch(const Dispatch& d, const RouteShape& shape) override;
-  void gather_rows(const Gathered& gathered) override;
-  void add_placed(void* y, const Placed& placed) override;
+  void gather_rows(const RowGather& gathered) override;
+  void add_placed(void* y, const RowPlacement& placed) override;
   void placed_backward(
-      void* d_rows, void* d_weights, const void* dy, const Placed& placed) override;
+      void* d_rows, void* d_weights, const void* dy, const RowPlacement& placed) override;
   void swiglu(void* y, const void* gate_up, i64 tokens, i64 ffn) override;
   void swiglu_backward(void* gate_up, const void* dy, i64 tokens, i64 ffn) override;
   void embed(
@@ -67,7 +67,7 @@ class CpuDevice final : public Device {
   void loss_sums(void* statistics, const void* logits, const void* maximum,
       const std::int32_t* targets, const LossShape& shape) override;
   void loss_backward(const LossGradient& g, const LossShape& shape) override;
-  Dropped dropped() override { return dropped_; }
+  DropCounts dropped() override { return dropped_; }
   double take_loss() override { return std::exchange(loss_, 0); }
   void initialize(void* weight, const TensorRegion& region, u64 seed) override;
   void add_square_sum(double* sum, const void* gradient, i64 count) override;
@@ -80,7 +80,7 @@ class CpuDevice final : public Device {
   void multiply_fp8(const Gemm& gemm);
 
   double loss_ = 0;
-  Dropped dropped_;
+  DropCounts dropped_;
 };
 
 /// The CPU in fp32 or fp64; null for a format that it has not.

@@ -115,7 +115,7 @@ void CpuDevice<T>::dispatch(const Dispatch& d, const RouteShape& s) {
 }
 
 template <typename T>
-void CpuDevice<T>::gather_rows(const Gathered& g) {
+void CpuDevice<T>::gather_rows(const RowGather& g) {
   for (i64 i = 0; i < g.rows; ++i) {
     T* row = static_cast<T*>(g.to) + i * g.width;
     if (g.index[i] < 0)
@@ -126,7 +126,7 @@ void CpuDevice<T>::gather_rows(const Gathered& g) {
 }
 
 template <typename T>
-void CpuDevice<T>::add_placed(void* y, const Placed& p) {
+void CpuDevice<T>::add_placed(void* y, const RowPlacement& p) {
   for (i64 i = 0; i < p.tokens * p.chosen; ++i) {
     if (p.places[i] < 0) continue;
     const T weight = p.weights == nullptr ? T{1} : static_cast<const T*>(p.weights)[i];
@@ -138,7 +138,8 @@ void CpuDevice<T>::add_placed(void* y, const Placed& p) {
 }
 
 template <typename T>
-void CpuDevice<T>::placed_backward(void* d_rows, void* d_weights, const void* dy, const Placed& p) {
+void CpuDevice<T>::placed_backward(
+    void* d_rows, void* d_weights, const void* dy, const RowPlacement& p) {
   for (i64 i = 0; i < p.tokens * p.chosen; ++i) {
     T& d_weight = static_cast<T*>(d_weights)[i];
     d_weight = 0;
@@ -160,9 +161,9 @@ void CpuDevice<T>::placed_backward(void* d_rows, void* d_weights, const void* dy
   template void CpuDevice<T>::count_choices(                                           \
       void*, const std::int32_t*, i64, double, const RouteShape&);                     \
   template void CpuDevice<T>::dispatch(const Dispatch&, const RouteShape&);            \
-  template void CpuDevice<T>::gather_rows(const Gathered&);                            \
-  template void CpuDevice<T>::add_placed(void*, const Placed&);                        \
-  template void CpuDevice<T>::placed_backward(void*, void*, const void*, const Placed&);
+  template void CpuDevice<T>::gather_rows(const RowGather&);                           \
+  template void CpuDevice<T>::add_placed(void*, const RowPlacement&);                  \
+  template void CpuDevice<T>::placed_backward(void*, void*, const void*, const RowPlacement&);
 SHARDBENCH_INSTANTIATE(float)
 SHARDBENCH_INSTANTIATE(double)
 #undef SHARDBENCH_INSTANTIATE

@@ -312,13 +312,13 @@ class Device : public Allocator {
   virtual void dispatch(const Dispatch& d, const RouteShape& shape) = 0;
   /// Choices dispatched under a capacity so far, and those of them without a row. Waits for the
   /// device.
-  struct Dropped {
+  struct DropCounts {
     double choices = 0;
     double dispatched = 0;
   };
-  virtual Dropped dropped() { return {}; }
+  virtual DropCounts dropped() { return {}; }
   /// Row i of `to` is row index[i] of `from`; zero where that is below 0.
-  struct Gathered {
+  struct RowGather {
     void* to;
     const void* from;
     const std::int32_t* index;
@@ -326,9 +326,9 @@ class Device : public Allocator {
     i64 sources;  // rows of `from`
     i64 width;
   };
-  virtual void gather_rows(const Gathered& gathered) = 0;
+  virtual void gather_rows(const RowGather& gathered) = 0;
   /// Rows that tokens have at places [tokens, chosen], -1 for none. Weights: null for ones.
-  struct Placed {
+  struct RowPlacement {
     const void* rows;
     const std::int32_t* places;
     const void* weights;
@@ -338,10 +338,10 @@ class Device : public Allocator {
     i64 width;
   };
   /// y[tokens, width] += the weighted sum of each token's rows.
-  virtual void add_placed(void* y, const Placed& placed) = 0;
+  virtual void add_placed(void* y, const RowPlacement& placed) = 0;
   /// Backward of add_placed: d_rows at each token's place, and d_weights; zero for dropped choices.
   virtual void placed_backward(
-      void* d_rows, void* d_weights, const void* dy, const Placed& placed) = 0;
+      void* d_rows, void* d_weights, const void* dy, const RowPlacement& placed) = 0;
 
   /// y[tokens, ffn] = silu(gate) · up for packed rows [gate | up].
   virtual void swiglu(void* y, const void* gate_up, i64 tokens, i64 ffn) = 0;

@@ -69,7 +69,7 @@ i64 Fp8Scaling::product_of(i64 layer, TensorKind first) const {
 
 void Fp8Scaling::begin_step(i64 step) {
   step_ = step;
-  for (Kept& kept : kept_)
+  for (KeptWeights& kept : kept_)
     kept.of_this_step = false;
 }
 
@@ -82,7 +82,7 @@ Fp8Operand::Magnitude Fp8Scaling::magnitude(i64 layer, TensorKind first, Product
 const Fp8Operand* Fp8Scaling::kept_weights(
     i64 layer, TensorKind first, const void* values, const Fp8Operand::Shape& shape) {
   if (kept_.empty()) return nullptr;
-  Kept& kept = kept_[static_cast<std::size_t>(product_of(layer, first))];
+  KeptWeights& kept = kept_[static_cast<std::size_t>(product_of(layer, first))];
   if (!kept.weights)
     kept.weights.emplace(
         context_, MemoryClass::parameters, shape, Element::e4m3, Fp8Operand::Order::both);

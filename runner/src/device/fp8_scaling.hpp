@@ -84,7 +84,7 @@ class Fp8Scaling {
       i64 layer, TensorKind first, const void* values, const Fp8Operand::Shape& shape);
 
  private:
-  struct Kept {
+  struct KeptWeights {
     std::optional<Fp8Operand> weights;
     bool of_this_step = false;
   };
@@ -98,7 +98,8 @@ class Fp8Scaling {
   std::vector<LayerRange> chunks_;
   i64 tensors_;
   i64 step_ = 0;
-  std::vector<Kept> kept_;  // kept weights of the rank's products; empty if weights come and go
+  std::vector<KeptWeights>
+      kept_;     // kept weights of the rank's products; empty if weights come and go
   Block state_;  // limits, seen, history: `tensors_` floats each, the last for each step kept
 };
 

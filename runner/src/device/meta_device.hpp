@@ -55,9 +55,9 @@ class MetaDevice : public Device {
   void route_backward(const RouteGradient&, const RouteShape&) override {}
   void count_choices(void*, const std::int32_t*, i64, double, const RouteShape&) override {}
   void dispatch(const Dispatch&, const RouteShape&) override {}
-  void gather_rows(const Gathered&) override {}
-  void add_placed(void*, const Placed&) override {}
-  void placed_backward(void*, void*, const void*, const Placed&) override {}
+  void gather_rows(const RowGather&) override {}
+  void add_placed(void*, const RowPlacement&) override {}
+  void placed_backward(void*, void*, const void*, const RowPlacement&) override {}
   void swiglu(void*, const void*, i64, i64) override {}
   void swiglu_backward(void*, const void*, i64, i64) override {}
   void embed(void*, const void*, const std::int32_t*, const EmbeddingShape&) override {}

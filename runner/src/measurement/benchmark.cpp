@@ -218,7 +218,7 @@ class Run {
   /// tp ranks route the same tokens: of a part it does not matter.
   void gather_dropped() {
     if (options_.model.experts == 0 || options_.layout.moe_capacity == 0) return;
-    const Device::Dropped own = device().dropped();
+    const Device::DropCounts own = device().dropped();
     std::array<double, 2> all{own.choices, own.dispatched};
     wait_all(*report_, all.data(), all.size(), Reduction::sum);
     if (all[1] > 0) measured_.dropped = all[0] / all[1];
@@ -418,7 +418,7 @@ class Run {
   Groups groups_;
   std::unique_ptr<Communicator> report_;  // messages about the run, apart from the run
   std::unique_ptr<Trainer> trainer_;
-  Measured measured_;
+  RunFigures measured_;
   std::vector<double> busy_ms_;                  // own work in each step of the phase
   std::vector<std::vector<double>> step_times_;  // times of each step, as times_so_far()
   std::string microbench_;                       // JSON; empty: not asked for

@@ -10,14 +10,14 @@ namespace {
 constexpr u64 known_seed = 1;
 constexpr i64 known_steps = 7;
 
-struct Known {
+struct ReferenceLoss {
   std::string_view model;
   i64 global_batch;
   double loss;
 };
 
 // Measured with fp64 on one process; the equality tests hold all layouts to it.
-constexpr std::array<Known, 12> known{{{"tiny", 1, 5.5183619935316512},
+constexpr std::array<ReferenceLoss, 12> known{{{"tiny", 1, 5.5183619935316512},
     {"tiny", 2, 5.5187351732227752}, {"tiny", 4, 5.4605449526939172}, {"tiny", 8, 5.40099431466128},
     {"tiny", 16, 5.3472572696508927}, {"tiny", 32, 5.301326927544979},
     {"mini", 1, 6.2781105705921698}, {"mini", 2, 6.2652754963303519},
@@ -29,7 +29,7 @@ constexpr std::array<Known, 12> known{{{"tiny", 1, 5.5183619935316512},
 std::optional<double> reference_loss(const Options& options) {
   if (options.seed != known_seed || options.warmup + options.steps != known_steps)
     return std::nullopt;
-  for (const Known& entry : known)
+  for (const ReferenceLoss& entry : known)
     if (options.layout.global_batch() == entry.global_batch &&
         find_shape(entry.model) == options.model)
       return entry.loss;

@@ -97,7 +97,7 @@ void add_throttles(JsonObject& record, const std::vector<Pace>& paces, std::size
 
 /// Adds the pace of the slowest rank, which the others wait for, and of each rank. Adds nothing if
 /// a rank does not tell.
-void add_paces(JsonObject& record, const Measured& m) {
+void add_paces(JsonObject& record, const RunFigures& m) {
   if (m.paces.empty()) return;
   const auto slowest = static_cast<std::size_t>(
       std::max_element(m.busy_ms.begin(), m.busy_ms.end()) - m.busy_ms.begin());
@@ -129,7 +129,7 @@ void add_correctness(JsonObject& record, const Options& o, double loss) {
 }
 
 /// The reference is the loss after all train steps.
-void add_loss_check(JsonObject& record, const Options& o, const Measured& m) {
+void add_loss_check(JsonObject& record, const Options& o, const RunFigures& m) {
   if (m.gave_up)
     record.null("loss_reference").null("loss_error");
   else
@@ -207,7 +207,7 @@ void add_start_fields(JsonObject& record, const Options& o) {
   if (o.memory_limit_bytes) record.integer("memory_limit_bytes", *o.memory_limit_bytes);
 }
 
-void add_result_fields(JsonObject& record, const Options& o, const Measured& m) {
+void add_result_fields(JsonObject& record, const Options& o, const RunFigures& m) {
   const StepStatistics time = describe(m.step_ms);
   const double per_second = tokens_per_second(o, time.median);
   const double per_rank = per_second / static_cast<double>(o.world_size);
@@ -251,7 +251,7 @@ void add_result_fields(JsonObject& record, const Options& o, const Measured& m) 
   add_loss_check(record, o, m);
 }
 
-std::string result_summary(const Options& o, const Measured& m) {
+std::string result_summary(const Options& o, const RunFigures& m) {
   const StepStatistics time = describe(m.step_ms);
   std::array<char, 200> line{};
   std::snprintf(line.data(), line.size(),

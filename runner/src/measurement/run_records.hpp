@@ -20,13 +20,13 @@ std::string model_json(const Options& options);
 /// Adds everything that defines the run.
 void add_start_fields(JsonObject& record, const Options& options);
 
-/// Names of Measured::phase_ms, in order; they follow each other and add up to the train step.
+/// Names of RunFigures::phase_ms, in order; they follow each other and add up to the train step.
 constexpr std::array<const char*, 7> measured_phases{
     "forward", "backward", "transfer", "reduction", "gradient_norm", "optimizer", "other"};
-/// Names of Measured::wait_ms, in order; they lie within the phases.
+/// Names of RunFigures::wait_ms, in order; they lie within the phases.
 constexpr std::array<const char*, 3> measured_waits{"tp", "dp", "pp"};
 
-struct Measured {
+struct RunFigures {
   double loss = 0;
   std::vector<double> step_ms;                     // slowest rank, timed steps only; all where
                                                    // it gave up while it warmed up
@@ -49,8 +49,8 @@ bool gives_up(const std::vector<double>& step_ms, double above_ms);
 /// Judges steps of the warm-up that take 10 s or more each: hopeless if they exceed twice the
 /// bound. What a first step costs once is little beside that, and so is a hiccup.
 bool gives_up_warming_up(const std::vector<double>& step_ms, double above_ms);
-void add_result_fields(JsonObject& record, const Options& options, const Measured& measured);
+void add_result_fields(JsonObject& record, const Options& options, const RunFigures& measured);
 /// One line for a person.
-std::string result_summary(const Options& options, const Measured& measured);
+std::string result_summary(const Options& options, const RunFigures& measured);
 
 }  // namespace shardbench

@@ -44,7 +44,7 @@ void install_backtrace_handler() {
 
 Watchdog::Watchdog(FlightRecorder& recorder, std::function<void(const Error&)> on_expiry)
     : recorder_(recorder), on_expiry_(std::move(on_expiry)), since_s_(unix_time_s()) {
-  const SignalsBlocked blocked;
+  const SignalBlock blocked;
   thread_ = std::thread([this] { watch(); });
 }
 

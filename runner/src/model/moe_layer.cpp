@@ -44,7 +44,7 @@ const RowOrders& orders_of(const RankContext& c, const ExpertActivations& s) {
   return has_sure_counts(c.layout) ? c.routing->orders() : s.orders;
 }
 
-Device::Placed placed(
+Device::RowPlacement placed(
     const RankContext& c, const ExpertActivations& s, const Block& rows, const void* weights) {
   return {rows.data(), has_pinned_places(c) ? c.routing->places() : integers(s.places), weights,
       c.extents.tokens, c.shape.experts_per_token, sum_of(s.counts.sent), c.extents.hidden};

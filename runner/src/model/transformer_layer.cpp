@@ -106,12 +106,12 @@ void attend(const RankContext& c, LayerActivations& s, Attending attending) {
 }
 
 /// Parts of a layer that forward drops and backward computes again.
-struct Dropped {
+struct DroppedParts {
   bool norms_and_product;
   bool core;
 };
 
-Dropped dropped_by(const RankContext& c, Recompute recompute) {
+DroppedParts dropped_by(const RankContext& c, Recompute recompute) {
   if (recompute == Recompute::none) return {false, false};
   const bool core =
       recompute == Recompute::selective && c.layout.habits.selective == Selective::attention;
@@ -133,7 +133,7 @@ Block attention_forward(
     RowsOfProduct full(c, s.norm1, gathering);
     linear(c, s.qkv.data(), full.data(), to_qkv, into_qkv);
   }
-  const Dropped dropped = dropped_by(c, recompute);
+  const DroppedParts dropped = dropped_by(c, recompute);
   if (dropped.norms_and_product) s.norm1.reset();
   rotate(c, s.qkv, Rotation::forward);
   const i64 width = a.heads * a.head_dim;
@@ -179,7 +179,7 @@ Block mlp_forward(const RankContext& c, const UnitView& w, Recompute recompute, 
     if (width > 0) linear(c, s.gate_up.data(), full.data(), gate, into_gate);
   }
   if (experts && overlap == ExpertOverlap::both_ways) experts->compute();
-  const Dropped dropped = dropped_by(c, recompute);
+  const DroppedParts dropped = dropped_by(c, recompute);
   if (dropped.norms_and_product) s.norm2.reset();
   const LinearWeights down{w, TensorKind::down, width, e.hidden};
   MadeOperand into_down = input_of(c, down, s);

@@ -17,7 +17,7 @@ CallGuard::CallGuard(
     std::function<void()> look, std::function<void(const std::string&)> too_late, double limit_s)
     : look_(std::move(look)), too_late_(std::move(too_late)), limit_s_(limit_s) {
   turn_.lock();
-  const SignalsBlocked blocked;
+  const SignalBlock blocked;
   thread_ = std::thread([this] { watch(); });
 }
 

@@ -46,7 +46,7 @@ NcclWorld::~NcclWorld() {
 }
 
 NcclComm* NcclWorld::communicator(const Group& group, i64 index, CommStream& stream) {
-  for (const Made& made : made_)
+  for (const CommEntry& made : made_)
     if (made.group.members == group.members && made.stream == &stream) return made.comm;
   NcclUniqueId own;
   if (index == 0) {
@@ -116,7 +116,7 @@ void NcclWorld::fail_with(
 
 void NcclWorld::register_memory(void* data, i64 bytes) {
   if (table_.comm_register == nullptr || table_.comm_deregister == nullptr || bytes == 0) return;
-  for (Made& made : made_) {
+  for (CommEntry& made : made_) {
     void* handle = nullptr;
     const NcclResult result =
         table_.comm_register(made.comm, data, static_cast<std::size_t>(bytes), &handle);
@@ -128,14 +128,14 @@ void NcclWorld::register_memory(void* data, i64 bytes) {
   }
 }
 
-void NcclWorld::deregister(Made& made) {
+void NcclWorld::deregister(CommEntry& made) {
   for (void* handle : std::exchange(made.registered, {}))
     run(made.comm, made.group, "deregistering",
         [&] { return table_.comm_deregister(made.comm, handle); });
 }
 
 void NcclWorld::check() {
-  for (const Made& made : made_) {
+  for (const CommEntry& made : made_) {
     NcclResult state = NcclResult::success;
     const NcclResult polled = table_.comm_get_async_error(made.comm, &state);
     if (polled != NcclResult::success) state = polled;
@@ -151,10 +151,10 @@ void NcclWorld::check() {
 
 void NcclWorld::abort_all() {
   // Taken out first: an abort that fails and comes back here finds nothing left to do.
-  const std::vector<Made> made = std::exchange(made_, {});
+  const std::vector<CommEntry> made = std::exchange(made_, {});
   if (made.empty()) return;
   (void)table_.group_start();
-  for (const Made& one : made)
+  for (const CommEntry& one : made)
     (void)table_.comm_abort(one.comm);
   (void)table_.group_end();
 }
@@ -169,13 +169,13 @@ void NcclWorld::took_turn(const NcclComm* comm, CommStream& stream, u64 mark) {
 }
 
 void NcclWorld::finalize() {
-  for (Made& made : made_)
+  for (CommEntry& made : made_)
     deregister(made);
-  for (const Made& made : made_)
+  for (const CommEntry& made : made_)
     run(made.comm, made.group, "finalizing", [&] { return table_.comm_finalize(made.comm); });
   // Destroyed ones are none that a failure could still abort.
   while (!made_.empty()) {
-    const Made made = std::move(made_.back());
+    const CommEntry made = std::move(made_.back());
     made_.pop_back();
     const NcclResult result =
         guarded(made.group, "destroying", [&] { return table_.comm_destroy(made.comm); });

@@ -79,13 +79,13 @@ class NcclWorld {
 
  private:
   friend class NcclCommunicator;
-  struct Made {
+  struct CommEntry {
     NcclComm* comm;
     Group group;
     CommStream* stream;
     std::vector<void*> registered;
   };
-  void deregister(Made& made);
+  void deregister(CommEntry& made);
 
   /// Before an operation of `comm` on `stream`, and after it: where NCCL does not keep the
   /// host's order, the stream waits for the last operation of another communicator.
@@ -102,7 +102,7 @@ class NcclWorld {
   const NcclTable& table_;
   NcclHost host_;
   std::optional<CallGuard> guard_;
-  std::vector<Made> made_;
+  std::vector<CommEntry> made_;
   i64 registered_bytes_ = 0;
   struct Turn {
     const NcclComm* comm = nullptr;

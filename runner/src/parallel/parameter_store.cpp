@@ -65,7 +65,7 @@ void ParameterStore::initialize_weights(u64 seed) {
     }
     for (const TensorSlot& slot : unit.slots)
       device.initialize(base + context_.value_bytes(slot.offset), slot.region, seed);
-    const Owned own = owned(i);
+    const OwnedPart own = owned(i);
     if (shards_weights())
       device.copy(
           own.weights, base + context_.value_bytes(own.first), context_.value_bytes(own.count));
@@ -76,7 +76,7 @@ void ParameterStore::initialize_weights(u64 seed) {
   }
 }
 
-ParameterStore::Owned ParameterStore::owned(std::size_t index) const {
+ParameterStore::OwnedPart ParameterStore::owned(std::size_t index) const {
   const Unit& unit = units_[index];
   const i64 count = unit.part();
   const i64 first = unit.shards > 1 ? shard_of(unit).rank() * count : 0;
@@ -198,7 +198,7 @@ void ParameterStore::end_oldest() {
   pending_.pop_front();
   oldest.group->wait(oldest.token);
   if (oldest.buffer) {
-    const Owned own = owned(oldest.unit);
+    const OwnedPart own = owned(oldest.unit);
     const std::byte* sum = oldest.buffer.data() + context_.gradient_bytes(own.first);
     if (take_fresh(oldest.unit))
       context_.device.copy(own.gradients, sum, context_.gradient_bytes(own.count));
@@ -240,7 +240,7 @@ void ParameterStore::sum_copies() {
   const i64 last = pipeline_of(context_.layout).last_rank();
   if (!context_.shape.tied || last == 0 || (context_.at.pp != 0 && context_.at.pp != last)) return;
   const bool on_first = context_.at.pp == 0;
-  const Owned own = owned(on_first ? 0 : units_.size() - 1);
+  const OwnedPart own = owned(on_first ? 0 : units_.size() - 1);
   const i64 other = on_first ? last : 0;
   const Dtype dtype = context_.gradient_dtype();
   const Block theirs = context_.statistics(MemoryClass::communication,
@@ -261,7 +261,7 @@ void ParameterStore::sum_copies() {
 void ParameterStore::start_replica_sum(std::size_t index) {
   if (context_.layout.zero == 0 || replicated_[index]) return;
   replicated_[index] = true;
-  const Owned own = owned(index);
+  const OwnedPart own = owned(index);
   replicating_.push_back(
       replicate_.all_reduce(own.gradients, own.count, context_.gradient_dtype(), Reduction::sum));
   if (replicate_.holds_memory()) end_replica_sums();
@@ -275,7 +275,7 @@ void ParameterStore::end_replica_sums() {
 namespace {
 
 /// The elements of a slot that lie in the owned part, counted from the part's start.
-Span owned_of(const TensorSlot& slot, const ParameterStore::Owned& own) {
+Span owned_of(const TensorSlot& slot, const ParameterStore::OwnedPart& own) {
   const i64 first = std::clamp<i64>(slot.offset - own.first, 0, own.count);
   const i64 last = std::clamp<i64>(slot.offset + slot.count() - own.first, 0, own.count);
   return {first, last};
@@ -296,7 +296,7 @@ void ParameterStore::sum_norm_gradients() {
   std::vector<NormPart> parts;
   i64 count = 0;
   for (std::size_t i = 0; i < units_.size(); ++i) {
-    const Owned own = owned(i);
+    const OwnedPart own = owned(i);
     for (const TensorSlot& slot : units_[i].slots) {
       const Span span = owned_of(slot, own);
       const bool partial =
@@ -334,7 +334,7 @@ const double* ParameterStore::sum_squares() {
   for (std::size_t i = 0; i < units_.size(); ++i) {
     if (!(units_[i].spread ? first_experts : first_copy)) continue;
     if (units_[i].kind == UnitKind::tied_head) continue;  // the first stage counts it
-    const Owned own = owned(i);
+    const OwnedPart own = owned(i);
     for (const TensorSlot& slot : units_[i].slots) {
       const Span span = owned_of(slot, own);
       if (slot.sharded || context_.at.tp == 0)
@@ -362,7 +362,7 @@ void ParameterStore::settle() {
 void ParameterStore::update(const AdamW& settings) {
   const i64 copies = context_.device.precision().optimizer_copies;
   for (std::size_t i = 0; i < units_.size(); ++i) {
-    const Owned own = owned(i);
+    const OwnedPart own = owned(i);
     context_.device.adamw(own.weights,
         optimizer_.data() + context_.gradient_bytes(copies * units_[i].own_offset), own.gradients,
         own.count, settings);

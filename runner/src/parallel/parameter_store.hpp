@@ -59,13 +59,13 @@ class ParameterStore {
   void settle();
 
   /// The part of a unit whose gradients and weights this rank answers for.
-  struct Owned {
+  struct OwnedPart {
     i64 first;  // element of the unit
     i64 count;
     std::byte* gradients;
     std::byte* weights;
   };
-  Owned owned(std::size_t unit) const;
+  OwnedPart owned(std::size_t unit) const;
 
  private:
   struct Pending {

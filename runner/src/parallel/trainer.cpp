@@ -344,7 +344,7 @@ double Trainer::update(i64 step) {
   parameters_.update(settings);
   spend(&PhaseTimes::optimizer_s, optimizer_start);
   context_.device.synchronize();
-  for (const Spent& spent : std::exchange(spent_, {}))
+  for (const TimedSpan& spent : std::exchange(spent_, {}))
     times_.*spent.phase += context_.device.seconds_between(spent.from, spent.to);
   double square_sum = 0;
   context_.device.download(&square_sum, settings.square_sum, i64{sizeof square_sum});

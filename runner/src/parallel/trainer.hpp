@@ -114,12 +114,12 @@ class Trainer {
   std::vector<Travelling> travelling_;
   std::vector<InFlight> in_flight_;  // micro-batches of the first chunk, of the second, …
   /// Marked as it is given to the device, told when the device has done it.
-  struct Spent {
+  struct TimedSpan {
     double PhaseTimes::*phase;
     Mark from;
     Mark to;
   };
-  std::vector<Spent> spent_;
+  std::vector<TimedSpan> spent_;
   PhaseTimes times_;
 };
 

@@ -66,7 +66,7 @@ std::vector<Action> list_of(ScheduleKind kind, const Pipeline& pipeline, i64 ran
 }
 
 /// Finished work on one piece.
-struct Done {
+struct PieceProgress {
   i64 forward = 0;
   i64 input = 0;   // gradients to the input
   i64 weight = 0;  // and to the weights
@@ -82,7 +82,7 @@ std::vector<Action> make_schedule(ScheduleKind kind, const Pipeline& pipeline, i
 
 void check_pieces(const std::vector<Action>& actions, const Pipeline& pipeline, i64 rank) {
   const i64 pieces = pipeline.micro_batches * pipeline.chunks;
-  std::vector<Done> done(static_cast<std::size_t>(pieces));
+  std::vector<PieceProgress> done(static_cast<std::size_t>(pieces));
   for (const Action& action : actions) {
     if (action.kind == ActionKind::transfer) {
       for (const Message& m : action.messages)
@@ -95,7 +95,7 @@ void check_pieces(const std::vector<Action>& actions, const Pipeline& pipeline, 
     SHARDBENCH_INVARIANT(
         micro >= 0 && micro < pipeline.micro_batches && chunk >= 0 && chunk < pipeline.chunks,
         "a piece is of this train step", rank, micro, chunk);
-    Done& one = done[static_cast<std::size_t>(micro * pipeline.chunks + chunk)];
+    PieceProgress& one = done[static_cast<std::size_t>(micro * pipeline.chunks + chunk)];
     const bool whole = action.kind == ActionKind::backward;
     one.forward += action.kind == ActionKind::forward ? 1 : 0;
     one.input += whole || action.kind == ActionKind::input_gradient ? 1 : 0;

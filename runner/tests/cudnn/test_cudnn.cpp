@@ -36,7 +36,7 @@ std::vector<AttentionShape> all_shapes() {
 }
 
 /// A GPU as cuDNN 9.19 describes an H100, but for its version and shared memory.
-struct Described {
+struct GpuDescription {
   int version;  // 900: compute capability 9.0
   int shared_bytes;
 
@@ -186,7 +186,7 @@ TEST_CASE("cuDNN itself has engines for GPUs that are described, whose workspace
     MESSAGE("left out: no cuDNN, or no stub of the driver");
     return;
   }
-  for (const Described& gpu : {Described{800, 166912}, {900, 232448}, {1000, 232448}}) {
+  for (const GpuDescription& gpu : {GpuDescription{800, 166912}, {900, 232448}, {1000, 232448}}) {
     const CudnnDescriptor properties = cudnn_device_properties(library.table, gpu.json());
     if (properties == nullptr) {
       MESSAGE("left out: a cuDNN that describes no GPU");

@@ -133,7 +133,7 @@ struct Turn {
   std::vector<Bf16> dkeys;
 };
 
-struct Turned {
+struct AttentionResults {
   std::vector<double> out;
   std::vector<double> lse;
   std::vector<double> dqkv;
@@ -169,12 +169,12 @@ Turn turn_of(Checks& checks, const AttentionShape& s, const SeenKeys& seen) {
   return turn;
 }
 
-Turned reference(const Turn& t) {
+AttentionResults reference(const Turn& t) {
   CpuDevice<double> cpu;
   const std::vector<double> qkv = to_doubles(t.qkv);
   const std::vector<double> keys = to_doubles(t.keys);
   const std::vector<double> dout = to_doubles(t.dout);
-  Turned r{to_doubles(t.out), to_doubles(t.lse), to_doubles(t.dqkv), to_doubles(t.dkeys)};
+  AttentionResults r{to_doubles(t.out), to_doubles(t.lse), to_doubles(t.dqkv), to_doubles(t.dkeys)};
   std::vector<double> workspace = zeros(attention_score_elements(t.shape));
   cpu.attend_more(
       {r.out.data(), r.lse.data(), qkv.data(), keys.data(), workspace.data()}, t.shape, t.seen);
@@ -184,7 +184,7 @@ Turned reference(const Turn& t) {
   return r;
 }
 
-Turned computed(const Checks& checks, const Turn& t, Path path) {
+AttentionResults computed(const Checks& checks, const Turn& t, Path path) {
   const auto qkv = checks.array(t.qkv);
   const auto keys = checks.array(t.keys);
   const auto dout = checks.array(t.dout);
@@ -206,8 +206,8 @@ Turned computed(const Checks& checks, const Turn& t, Path path) {
   return {out.read_doubles(), lse.read_doubles(), dqkv.read_doubles(), dkeys.read_doubles()};
 }
 
-void compare(
-    Checks& checks, const std::string& name, const Turn& t, const Turned& got, const Turned& want) {
+void compare(Checks& checks, const std::string& name, const Turn& t, const AttentionResults& got,
+    const AttentionResults& want) {
   const std::string shape = shape_name(t.shape) + ", " + std::to_string(t.seen.queries) + " from " +
       std::to_string(t.seen.first_query) + " see " + std::to_string(t.seen.keys);
   checks.row(name, shape, relative_error(got.out, want.out), out_bound);
@@ -218,7 +218,7 @@ void compare(
 
 void check_turn(Checks& checks, const AttentionShape& s, const SeenKeys& seen) {
   const Turn turn = turn_of(checks, s, seen);
-  const Turned want = reference(turn);
+  const AttentionResults want = reference(turn);
   compare(checks, "attend_more", turn, computed(checks, turn, Path::chosen), want);
   if (has_tiled_attention(s.head_dim) && s.seq_len <= 64)
     compare(checks, "attend_more, plain", turn, computed(checks, turn, Path::plain), want);

@@ -35,7 +35,7 @@ constexpr i64 struck_request = comms_of_rank + 2 * struck_step;
 constexpr std::size_t text_bytes = 160;
 
 /// Report of a rank at its end.
-struct Left {
+struct RankReport {
   i64 comms;
   i64 aborted_once;
   i64 misuses;
@@ -45,9 +45,9 @@ struct Left {
 
 /// How far each rank has come in each stream: an operation ends when all members have issued
 /// it.
-struct Shared {
+struct SharedState {
   std::array<std::array<std::atomic<u64>, pool_ranks>, 2> issued;
-  std::array<Left, pool_ranks> left;
+  std::array<RankReport, pool_ranks> left;
 };
 
 enum class Strike { nothing, error_at_once, error_later, connecting, stands_still, killed };
@@ -55,7 +55,8 @@ enum class Strike { nothing, error_at_once, error_later, connecting, stands_stil
 /// One process of the run.
 class Rank {
  public:
-  Rank(Mesh& mesh, Shared& shared, Strike strike) : mesh_(mesh), shared_(shared), strike_(strike) {
+  Rank(Mesh& mesh, SharedState& shared, Strike strike)
+      : mesh_(mesh), shared_(shared), strike_(strike) {
     nccl_.as_rank(mesh.rank());
     if (mesh.rank() == guilty) arm();
     install_failure_handler([this](const Error& error) {
@@ -131,7 +132,7 @@ class Rank {
   }
 
   void leave(const std::string& text) {
-    Left& left = shared_.left[static_cast<std::size_t>(mesh_.rank())];
+    RankReport& left = shared_.left[static_cast<std::size_t>(mesh_.rank())];
     left.misuses = static_cast<i64>(nccl_.misuses.size());
     for (const NcclFate& fate : nccl_.fates()) {
       ++left.comms;
@@ -147,7 +148,7 @@ class Rank {
   }
 
   Mesh& mesh_;
-  Shared& shared_;
+  SharedState& shared_;
   Strike strike_;
   RecordingNccl nccl_;
   NcclTable table_ = RecordingNccl::table();
@@ -160,16 +161,16 @@ class Rank {
   double value_ = 0;
 };
 
-using All = std::array<Left, pool_ranks>;
+using All = std::array<RankReport, pool_ranks>;
 
 /// Runs all ranks; what each left.
 const All& run(Strike strike) {
-  auto* shared = static_cast<Shared*>(shared_memory(sizeof(Shared)));
+  auto* shared = static_cast<SharedState*>(shared_memory(sizeof(SharedState)));
   (void)run_in_pool([&](Mesh& mesh) { Rank(mesh, *shared, strike).train(); });
   return shared->left;
 }
 
-bool says(const Left& left, const std::string& beginning) {
+bool says(const RankReport& left, const std::string& beginning) {
   return std::string(left.text).rfind(beginning, 0) == 0;
 }
 
@@ -177,7 +178,7 @@ bool says(const Left& left, const std::string& beginning) {
 void check_all_aborted(const All& all, i64 comms, i64 except = -1) {
   for (i64 rank = 0; rank < pool_ranks; ++rank) {
     if (rank == except) continue;
-    const Left& left = all[static_cast<std::size_t>(rank)];
+    const RankReport& left = all[static_cast<std::size_t>(rank)];
     CAPTURE(rank);
     CAPTURE(std::string(left.text));
     CHECK(left.comms == comms);
@@ -189,7 +190,7 @@ void check_all_aborted(const All& all, i64 comms, i64 except = -1) {
 void check_others_lost(const All& all, const std::string& beginning) {
   for (i64 rank = 0; rank < pool_ranks; ++rank) {
     if (rank == guilty) continue;
-    const Left& left = all[static_cast<std::size_t>(rank)];
+    const RankReport& left = all[static_cast<std::size_t>(rank)];
     CAPTURE(std::string(left.text));
     CHECK(says(left, beginning));
   }
@@ -199,7 +200,7 @@ void check_others_lost(const All& all, const std::string& beginning) {
 /// themselves meanwhile.
 void check_timed_out(const All& all) {
   i64 in_time = 0;
-  for (const Left& left : all) {
+  for (const RankReport& left : all) {
     CAPTURE(std::string(left.text));
     in_time += says(left, "timeout: ") ? 1 : 0;
     CHECK((says(left, "timeout: ") || says(left, "peer_lost: rank ")));
@@ -210,7 +211,7 @@ void check_timed_out(const All& all) {
 }  // namespace
 
 TEST_CASE("a run without a fault ends well and aborts nothing") {
-  for (const Left& left : run(Strike::nothing)) {
+  for (const RankReport& left : run(Strike::nothing)) {
     CHECK(std::string(left.text) == "ok");
     CHECK(left.comms == comms_of_rank);
     CHECK(left.aborted_once == 0);

@@ -50,11 +50,11 @@ ModelShape model_of(const char* name) {
 }
 
 /// Works of a rank in two train steps; the second step begins at `second`.
-struct Recorded {
+struct RecordedWorks {
   std::vector<Work> works;
   std::size_t second = 0;
 };
-Recorded record(const EqualityCase& c, i64 rank) {
+RecordedWorks record(const EqualityCase& c, i64 rank) {
   ordered::reset();
   const std::vector<std::size_t> begun = ordered::train(c, rank, NcclOrder::by_room, 2);
   return {ordered::works(), begun[1]};
@@ -70,12 +70,12 @@ std::size_t kind_of(const std::string& what) {
   return eight_bits ? 2 : 3;
 }
 
-struct Counted {
+struct WorkCounts {
   std::array<double, kinds.size()> launches{};
   std::array<double, kinds.size()> bytes{};
   double messages = 0;
   double sent = 0;
-  void add(const Counted& other, double times) {
+  void add(const WorkCounts& other, double times) {
     for (std::size_t i = 0; i < kinds.size(); ++i) {
       launches[i] += times * other.launches[i];
       bytes[i] += times * other.bytes[i];
@@ -85,9 +85,9 @@ struct Counted {
   }
 };
 
-Counted count_step(const EqualityCase& c) {
-  const Recorded step = record(c, 0);
-  Counted all;
+WorkCounts count_step(const EqualityCase& c) {
+  const RecordedWorks step = record(c, 0);
+  WorkCounts all;
   for (std::size_t i = step.second; i < step.works.size(); ++i) {
     const Work& work = step.works[i];
     if (work.cost.traffic) {
@@ -103,8 +103,8 @@ Counted count_step(const EqualityCase& c) {
 
 /// Counts of one more layer and one more micro-batch together: without costs once per train step,
 /// embedding and head.
-Counted of_layer(EqualityCase c) {
-  Counted layer;
+WorkCounts of_layer(EqualityCase c) {
+  WorkCounts layer;
   for (const i64 layers : {1, 2})
     for (const i64 micro_batches : {2, 3}) {
       c.model.layers = layers;
@@ -127,7 +127,7 @@ std::string layer_table() {
       c.layout.tp = tp;
       c.layout.sequence_parallel = tp > 1;
       c.layout.fp8 = scaling;
-      const Counted layer = of_layer(c);
+      const WorkCounts layer = of_layer(c);
       const char* format = scaling == Scaling::none ? "bf16"
           : scaling == Scaling::current             ? "`fp8`"
                                                     : "`fp8-delayed`";
@@ -187,18 +187,18 @@ i64 zero_of(const Profile& profile, const Layout& layout) {
   return profile.always_shards_weights ? 3 : 1;
 }
 
-struct Exposed {
+struct ExposedTimes {
   double step_s;
   double communication_s;
   double at_once_s;
   double after_product_s;
 };
 
-Exposed expose(const EqualityCase& c, double link) {
+ExposedTimes expose(const EqualityCase& c, double link) {
   std::map<i64, std::vector<Work>> both;
   std::map<i64, std::vector<Work>> first;
   for (i64 rank = 0; rank < c.layout.world(); ++rank) {
-    Recorded of_rank = record(c, rank);
+    RecordedWorks of_rank = record(c, rank);
     first[rank] = {
         of_rank.works.begin(), of_rank.works.begin() + static_cast<std::ptrdiff_t>(of_rank.second)};
     both[rank] = std::move(of_rank.works);
@@ -206,14 +206,14 @@ Exposed expose(const EqualityCase& c, double link) {
   // A train step after another one: what it left under way is hidden or exposed here.
   const auto second = [&](Beginning beginning) {
     const bool one_queue = c.layout.habits.one_queue;
-    ordered::Played played = ordered::play(both, rates(link), beginning, one_queue);
-    const ordered::Played before = ordered::play(first, rates(link), beginning, one_queue);
+    ordered::PlayedTimes played = ordered::play(both, rates(link), beginning, one_queue);
+    const ordered::PlayedTimes before = ordered::play(first, rates(link), beginning, one_queue);
     played.seconds -= before.seconds;
     played.communication_s -= before.communication_s;
     return played;
   };
   const double free_s = second(Beginning::free).seconds;
-  const ordered::Played at_once = second(Beginning::at_once);
+  const ordered::PlayedTimes at_once = second(Beginning::at_once);
   return {at_once.seconds, at_once.communication_s, at_once.seconds - free_s,
       second(Beginning::after_product).seconds - free_s};
 }
@@ -228,7 +228,7 @@ std::string exposed_table() {
       EqualityCase c = row.c;
       c.layout.habits = profile.habits;
       c.layout.zero = zero_of(profile, c.layout);
-      const Exposed e = expose(c, row.link);
+      const ExposedTimes e = expose(c, row.link);
       text += std::string("| ") + row.name + " | " + std::string(profile.name);
       for (const double seconds : {e.step_s, e.communication_s, e.at_once_s})
         text += " | " + number(1e3 * seconds, 1);

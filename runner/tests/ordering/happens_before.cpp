@@ -49,7 +49,7 @@ void HappensBefore::cut(std::uintptr_t at) {
   pieces_.emplace_hint(next, at, std::move(rest));
 }
 
-void HappensBefore::compare(Agent agent, Access kind, const Seen& seen, const char* did) {
+void HappensBefore::compare(Agent agent, Access kind, const PastAccess& seen, const char* did) {
   if (seen.agent == agent || at_of(clocks_[agent], seen.agent) >= seen.time) return;
   if (races_.size() >= most_races) return;
   races_.push_back(*last_[agent] + " of " + names_[agent] +
@@ -58,18 +58,18 @@ void HappensBefore::compare(Agent agent, Access kind, const Seen& seen, const ch
 }
 
 void HappensBefore::touch(Agent agent, Access kind, Piece& piece) {
-  for (const Seen& seen : piece.writes)
+  for (const PastAccess& seen : piece.writes)
     compare(agent, kind, seen, "writes");
   if (kind == Access::write) {
-    for (const Seen& seen : piece.reads)
+    for (const PastAccess& seen : piece.reads)
       compare(agent, kind, seen, "reads");
     piece.reads.clear();
     piece.writes = {{agent, clocks_[agent][agent], last_[agent]}};
     return;
   }
   const auto own = std::find_if(piece.reads.begin(), piece.reads.end(),
-      [&](const Seen& seen) { return seen.agent == agent; });
-  const Seen now{agent, clocks_[agent][agent], last_[agent]};
+      [&](const PastAccess& seen) { return seen.agent == agent; });
+  const PastAccess now{agent, clocks_[agent][agent], last_[agent]};
   if (own == piece.reads.end())
     piece.reads.push_back(now);
   else

@@ -40,20 +40,20 @@ class HappensBefore {
 
  private:
   /// One access that nothing has come after yet.
-  struct Seen {
+  struct PastAccess {
     Agent agent;
     u64 time;
     const std::string* what;  // element of `works_`
   };
   struct Piece {
     std::uintptr_t end = 0;
-    std::vector<Seen> writes;  // writes: at most one
-    std::vector<Seen> reads;   // reads: one of an agent
+    std::vector<PastAccess> writes;  // writes: at most one
+    std::vector<PastAccess> reads;   // reads: one of an agent
   };
   using Pieces = std::map<std::uintptr_t, Piece>;
 
   void cut(std::uintptr_t at);
-  void compare(Agent agent, Access kind, const Seen& seen, const char* did);
+  void compare(Agent agent, Access kind, const PastAccess& seen, const char* did);
   void touch(Agent agent, Access kind, Piece& piece);
 
   std::set<std::string> works_;  // each name of a work once: accesses are many

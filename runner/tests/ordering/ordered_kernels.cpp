@@ -253,7 +253,7 @@ void dispatch(gpu::Stream s, const Device::Dispatch& d, const Device::RouteShape
           {d.dropped, d.dropped == nullptr ? 0 : i64{sizeof(double)}}});
 }
 
-void gather_rows(gpu::Stream s, const Device::Gathered& g) {
+void gather_rows(gpu::Stream s, const Device::RowGather& g) {
   const i64 row = g.width * i64{sizeof(Bf16)};
   work(s, "gather_rows", {{g.from, g.sources * row}, ids(g.index, g.rows)}, {{g.to, g.rows * row}});
 }

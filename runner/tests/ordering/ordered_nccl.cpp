@@ -28,12 +28,12 @@ i64 bytes_of(std::size_t count, NcclDtype dtype) {
 }
 
 /// Bytes sent by this member, or to it by a receive.
-struct Sent {
+struct SentBytes {
   i64 bytes;
   i64 peer = -1;
 };
 NcclResult operate(void* stream, const NcclComm& comm, Operation operation, const Range& in,
-    const Range& out, const Sent& sent) {
+    const Range& out, const SentBytes& sent) {
   std::vector<Range> writes{out};
   if (kept_order == NcclOrder::by_events) writes.push_back({&launch_order, 1});
   if (group_depth == 0) ++calls;

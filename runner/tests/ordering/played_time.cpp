@@ -44,10 +44,10 @@ class Player {
       add_rank(rank, works);
   }
 
-  Played run() {
+  PlayedTimes run() {
     while (begin_next()) {
     }
-    Played played;
+    PlayedTimes played;
     for (const auto& [rank, items] : items_) {
       double communication = 0;
       for (const Item& item : items) {
@@ -204,8 +204,8 @@ class Player {
 
 }  // namespace
 
-Played play(const std::map<i64, std::vector<Work>>& ranks, const Rates& rates, Beginning beginning,
-    bool one_queue) {
+PlayedTimes play(const std::map<i64, std::vector<Work>>& ranks, const Rates& rates,
+    Beginning beginning, bool one_queue) {
   return Player(ranks, rates, beginning, one_queue).run();
 }
 

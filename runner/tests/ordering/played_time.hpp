@@ -28,13 +28,13 @@ enum class Beginning {
                  // in the one queue that all streams share
 };
 
-struct Played {
+struct PlayedTimes {
   double seconds = 0;
   double communication_s = 0;  // time of operations, the largest sum of a rank
 };
 
 /// Plays the works of all ranks, by rank.
-Played play(const std::map<i64, std::vector<Work>>& ranks, const Rates& rates, Beginning beginning,
-    bool one_queue);
+PlayedTimes play(const std::map<i64, std::vector<Work>>& ranks, const Rates& rates,
+    Beginning beginning, bool one_queue);
 
 }  // namespace shardbench::ordered
