@@ -50,7 +50,7 @@ struct AttemptPaths {
   }
   /// Environment that the first rank had when it began: `told_environment` reads it.
   [[nodiscard]] std::filesystem::path environment() const { return dir / "environment"; }
-  /// NCCL's own words, where it was asked for them.
+  /// NCCL's own words, if it was asked for them.
   [[nodiscard]] std::filesystem::path nccl_log(int rank) const {
     return dir / ("nccl.rank." + std::to_string(rank) + ".log");
   }
@@ -100,7 +100,7 @@ class LineWriter {
   LineWriter(const LineWriter&) = delete;
   LineWriter& operator=(const LineWriter&) = delete;
   ~LineWriter();
-  /// One write(2), then fdatasync where `durable`.
+  /// One write(2), then fdatasync if `durable`.
   [[nodiscard]] Result<void> append(std::string_view line, bool durable);
 
  private:
@@ -116,7 +116,7 @@ class LineReader {
   /// `ends`: each of these characters ends a line; progress bars end theirs by \r alone.
   explicit LineReader(std::filesystem::path path, std::string_view ends = "\n")
       : path_(std::move(path)), ends_(ends) {}
-  /// The complete lines since the last look, at most `limit` of them; none where there is no
+  /// The complete lines since the last look, at most `limit` of them; none if there is no
   /// file. Of a line longer than 1 MiB only the beginning is handed out.
   [[nodiscard]] Result<std::vector<std::string>> look(std::size_t limit = 10'000);
   /// Makes the next looks read only the last `bytes` of what is new, from a whole line on.

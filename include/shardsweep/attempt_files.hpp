@@ -22,7 +22,7 @@ struct AttemptFile {
   bool packed = false;         ///< packed: it no longer grows
 };
 
-/// Sorted by name, with numbers by their value; empty where there is neither folder nor pack.
+/// Sorted by name, with numbers by their value; empty if there is neither folder nor pack.
 [[nodiscard]] Result<std::vector<AttemptFile>> list_attempt_files(const AttemptPaths& attempt);
 
 /// Files that tools of a side run have written (AttemptPaths::kept); empty: none, or none can be

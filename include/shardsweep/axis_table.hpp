@@ -212,7 +212,7 @@ inline constexpr auto table = std::to_array<AxisInfo>({
 
 }  // namespace axis_rows
 
-/// All axes, in the order of columns; axes() where no constant is needed.
+/// All axes, in the order of columns; axes() if no constant is needed.
 inline constexpr const auto& axis_table = axis_rows::table;
 
 /// How many axes have a use.

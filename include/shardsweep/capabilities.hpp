@@ -21,7 +21,7 @@ struct RunnerName {
 
 struct RunnerRule {
   std::string constraint;  ///< "runner:…"
-  std::string when;        ///< expression that is true where the runner refuses
+  std::string when;        ///< expression that is true if the runner refuses
   std::string why;
 };
 

@@ -38,18 +38,18 @@ struct SetSweep {
 struct SetTrial {
   TrialRow row;
 };
-/// Inserted, or updated where the id exists. One that is counted takes the place of an older
+/// Inserted, or updated if the id exists. One that is counted takes the place of an older
 /// counted one, while its trial has not ended.
 struct PutAttempt {
   AttemptRow row;
 };
-struct PutAllocation {  ///< inserted, or updated where the id exists
+struct PutAllocation {  ///< inserted, or updated if the id exists
   AllocationRow row;
 };
 struct SetNode {
   NodeRow row;  ///< row of the node; its evidence is stored by itself
 };
-/// Inserted, or updated where there is one of that time.
+/// Inserted, or updated if there is one of that time.
 struct PutControl {
   ControlRow row;
 };

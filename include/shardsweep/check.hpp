@@ -30,7 +30,7 @@ struct CheckOrder {
   std::vector<std::string> before{};  ///< shell lines of the site's own; 0 as exit is well
   std::vector<std::string> after{};
   double gpu_slack_bytes = 0;  ///< GPU memory that may be in use
-  /// The median over nodes with the same device, where enough of them have been checked.
+  /// The median over nodes with the same device, if enough of them have been checked.
   std::map<std::string, double> usual_gemm{};   ///< FLOP/s
   std::map<std::string, double> usual_clock{};  ///< MHz
   std::map<std::string, double> usual_busbw{};  ///< bytes/s of an all-reduce of two nodes

@@ -19,7 +19,7 @@
 namespace shardsweep {
 
 struct CommandOutput {
-  int exit_code = -1;  ///< -1 where a signal ended it
+  int exit_code = -1;  ///< -1 if a signal ended it
   int signal = 0;
   std::string out;
   std::string err;
@@ -73,7 +73,7 @@ class RunningCommand {
 /// number has no name. glibc is not asked: a static program has no other libraries.
 [[nodiscard]] const std::string& user_name();
 
-/// Absolute path of a program on PATH; empty where there is none.
+/// Absolute path of a program on PATH; empty if there is none.
 [[nodiscard]] std::filesystem::path find_on_path(const std::string& program);
 
 }  // namespace shardsweep

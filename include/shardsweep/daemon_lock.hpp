@@ -16,7 +16,7 @@ namespace shardsweep {
 /// Held until destroyed or until the process ends, however it ends. Not inherited by children.
 class DaemonLock {
  public:
-  /// `busy` where somebody holds it. `replace`: puts a new lock file in place of one whose
+  /// `busy` if somebody holds it. `replace`: puts a new lock file in place of one whose
   /// holder is stopped or unreachable; the lease's epoch then keeps the old holder from
   /// writing.
   [[nodiscard]] static Result<DaemonLock> take(const std::filesystem::path& file, bool replace);
@@ -31,23 +31,23 @@ class DaemonLock {
   int descriptor_;
 };
 
-/// The process that holds the lock; none where nobody does or the file is not there. Not to be
+/// The process that holds the lock; none if nobody does or the file is not there. Not to be
 /// asked by a process that holds it itself: closing any descriptor of the file gives it up.
 [[nodiscard]] std::optional<std::int64_t> lock_holder(const std::filesystem::path& file);
 
 /// Holder who took the lock last, on whatever host; none: not written down. Its times are 0.
 [[nodiscard]] std::optional<LeaseHolder> last_holder(const std::filesystem::path& file);
 
-/// The version of the program that took the lock last, where it is another one than ours.
+/// The version of the program that took the lock last, if it is another one than ours.
 [[nodiscard]] std::string other_version_of_holder(const std::filesystem::path& file);
 
 /// This process as a holder of leases; times are 0.
 [[nodiscard]] LeaseHolder this_process();
-/// False where the holder is on this host and surely gone; true where it lives or can't be
+/// False if the holder is on this host and surely gone; true if it lives or can't be
 /// told.
 [[nodiscard]] bool may_live(const LeaseHolder& holder);
 /// SIGKILL for a holder that was stopped in the middle of a write: until it ends nobody else
-/// can write, and what it had begun is rolled back then. `busy` where it is on another host or
+/// can write, and what it had begun is rolled back then. `busy` if it is on another host or
 /// stays.
 [[nodiscard]] Result<void> end_holder(const LeaseHolder& holder);
 

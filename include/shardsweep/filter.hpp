@@ -29,7 +29,7 @@ namespace shardsweep {
 class PointFilter {
  public:
   virtual ~PointFilter() = default;
-  /// Index of the first expression that is true for `point`; -1 where none is.
+  /// Index of the first expression that is true for `point`; -1 if none is.
   [[nodiscard]] virtual int first_match(const Point& point) = 0;
   /// The first evaluation that failed (an integer overflow, say); first_match answered -1
   /// there.

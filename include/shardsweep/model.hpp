@@ -135,7 +135,7 @@ inline constexpr auto described<ModelSpec> = [] {
 struct ShapeField {
   std::string_view name;
   std::int64_t ModelSpec::*member;
-  bool optional;           ///< 0 where a model has no such thing
+  bool optional;           ///< 0 if a model has no such thing
   std::string_view alias;  ///< name in other trainers' and libraries' files
   std::int64_t most;
   std::string_view meaning;

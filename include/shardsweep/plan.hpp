@@ -54,7 +54,7 @@ struct Verdict {
 struct PlannedTrial {
   Point point;
   Prediction prediction;
-  /// Trials of one lane share lane_key. They ascend in micro_batch and stand together where
+  /// Trials of one lane share lane_key. They ascend in micro_batch and stand together if
   /// the plan is exhaustive.
   std::int32_t lane = 0;
 };

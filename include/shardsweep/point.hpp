@@ -163,7 +163,7 @@ struct Layout {
 /// One coordinate of a grid.
 struct Point {
   std::int32_t model = 0;  ///< index into SweepSpec::models
-  std::int32_t nodes = 1;  ///< 0 where `gpus` gives a world smaller than a node
+  std::int32_t nodes = 1;  ///< 0 if `gpus` gives a world smaller than a node
   std::int32_t gpus = 1;   ///< the world's size
   std::int32_t seq_len = 0;
   Dtype dtype = Dtype::bf16;
@@ -195,7 +195,7 @@ enum class AxisUse : std::uint32_t {
   /// one costs the next one says.
   structural = 1U << 6,
   suggested = 1U << 7,  ///< chosen by `suggest`
-  /// Runners older than the axis know no such flag: it is left out where it has its default.
+  /// Runners older than the axis know no such flag: it is left out if it has its default.
   optional_flag = 1U << 8,
 };
 constexpr AxisUse operator|(AxisUse a, AxisUse b) {

@@ -49,7 +49,7 @@ inline constexpr auto described<Assign> = Entries{
     Field{"micro_batch", &Assign::micro_batch},
     Field{"predicted_s", &Assign::predicted_s, Flag::optional},
 };
-/// Do not start this attempt; answered by Revoked, or by nothing where it has started.
+/// Do not start this attempt; answered by Revoked, or by nothing if it has started.
 struct Revoke {
   AttemptId attempt = 0;
   friend bool operator==(const Revoke&, const Revoke&) = default;

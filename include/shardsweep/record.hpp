@@ -18,7 +18,7 @@ enum class RecordType : std::uint8_t { start, phase, train_step, result, error, 
 
 struct Record {
   RecordType type = RecordType::other;
-  std::string nonce;            ///< key `run_id` or `nonce`; empty where the line has none
+  std::string nonce;            ///< key `run_id` or `nonce`; empty if the line has none
   Timestamp t = 0;              ///< key `t`: microseconds, or seconds with a fraction; 0: not given
   std::string phase;            ///< value of type `phase`: start, rendezvous, init, warmup, train,
                                 ///< teardown
@@ -45,7 +45,7 @@ struct WrittenRecord {
 /// Total: anything that is no JSON object with a `type` is a fault that quotes its beginning.
 [[nodiscard]] Result<Record> decode_record(std::string_view line);
 
-/// True where the whole lines of `records` hold a result of the attempt with this nonce, and no
+/// True if the whole lines of `records` hold a result of the attempt with this nonce, and no
 /// refusal of it.
 [[nodiscard]] bool has_result(std::string_view records, std::string_view nonce);
 

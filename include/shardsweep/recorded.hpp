@@ -35,7 +35,7 @@ struct UnknownAxes {
   [[nodiscard]] bool any() const { return zero || recompute || sequence_parallel || attention; }
 };
 
-/// One row. `point.nodes` is 0 where the world is smaller than a node, as in a sweep; `nodes`
+/// One row. `point.nodes` is 0 if the world is smaller than a node, as in a sweep; `nodes`
 /// is what the table says.
 struct RecordedRun {
   Point point;  ///< `model` is an index into RecordedSweep::models; no vars
@@ -70,7 +70,7 @@ struct RecordedLabel {
 
 struct RecordedSweep {
   std::string file;
-  std::vector<ModelSpec> models;  ///< all different; names may repeat where shapes differ
+  std::vector<ModelSpec> models;  ///< all different; names may repeat if shapes differ
   std::vector<RecordedLabel> labels;
   std::vector<RecordedRun> runs;  ///< runs in the file's order
   std::string newest_version{};   ///< newest version of the software; empty: the file's last row
@@ -99,12 +99,12 @@ struct RecordedOptions {
 /// four are labels too. An empty cell is unknown: an axis then has its default, dp is gpus /
 /// (tp pp), gpus is dp tp pp, nodes follows from `gpus_per_node`; a shape is that of other rows
 /// of the model, then of the preset of that name, and kv_heads is heads. `outcome` is a stored
-/// outcome or `other`, which is crashed; empty, it is completed where the speed is known.
+/// outcome or `other`, which is crashed; empty, it is completed if the speed is known.
 ///
 /// nanotron: Success, OOM and Other are completed, oom and crashed. Model: num_params in
 /// billions ("1.34B"). Failed rows lack the shape: ffn is that of rows of the same hidden size,
-/// else 8192 for 3072 and 28672 for 8192; kv heads are 8 where the name has `gqa8`, else heads;
-/// embeddings are tied where that comes nearer to num_params. The global batch is
+/// else 8192 for 3072 and 28672 for 8192; kv heads are 8 if the name has `gqa8`, else heads;
+/// embeddings are tied if that comes nearer to num_params. The global batch is
 /// dp mbs batch_accum (`gbs` is in samples on some rows and in tokens on others). Peak memory
 /// is `Mem Res`, GiB, of the first stage's rank; `after_pp_fix` gives software_version
 /// after_pp_fix or before_pp_fix. Rows with pp 1, those after the fix and failed ones are
@@ -119,7 +119,7 @@ struct RecordedOptions {
 /// Leaves the rows for which an expression is true: over axes, global_batch, the model's shape,
 /// outcome, tokens_per_s_per_gpu, peak_memory_bytes, kernel,
 /// software_version, oom_error and labels, by their header's name or that of label_names().
-/// All stay where it is empty.
+/// All stay if it is empty.
 [[nodiscard]] Result<void> keep_where(RecordedSweep& sweep, const std::string& expression);
 
 }  // namespace shardsweep

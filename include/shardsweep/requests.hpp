@@ -85,7 +85,7 @@ class RequestWatch {
   RequestWatch& operator=(const RequestWatch&) = delete;
   ~RequestWatch();
 
-  /// Readable when there is a reason to look; -1, which poll() ignores, where nothing is heard.
+  /// Readable when there is a reason to look; -1, which poll() ignores, if nothing is heard.
   [[nodiscard]] int descriptor() const { return descriptor_; }
   /// Call it before a look.
   void clear();

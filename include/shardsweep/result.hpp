@@ -49,7 +49,7 @@ using Result = tl::expected<T, Fault>;
   return tl::unexpected<Fault>(Fault{kind, std::move(what)});
 }
 
-/// True where asking again, later, can help.
+/// True if asking again, later, can help.
 [[nodiscard]] constexpr bool worth_retrying(FaultKind kind) {
   return kind == FaultKind::unavailable || kind == FaultKind::timed_out || kind == FaultKind::busy;
 }

@@ -73,7 +73,7 @@ inline constexpr std::array<std::string_view, 4> word_table<Aggregate>{
 struct HeatmapRequest {
   Selection selection;
   std::string rows = "model";
-  std::string columns;  ///< empty: nodes, or gpus where worlds are counted by them
+  std::string columns;  ///< empty: nodes, or gpus if worlds are counted by them
   std::string value = "tokens_per_s_per_gpu";
   Aggregate aggregate = Aggregate::best;
   std::size_t layouts = 2;  ///< least number of layouts in the answer of a cell; 0: all

@@ -28,7 +28,7 @@ struct AllocationRequest {
   std::string job_name;  ///< readable, ends with the token
   std::filesystem::path dir;
   std::filesystem::path agent;   ///< absolute path of shardsweep-agent
-  std::filesystem::path script;  ///< the rendered job script; empty where none is needed
+  std::filesystem::path script;  ///< the rendered job script; empty if none is needed
   double limit_s = 150;          ///< limit for the scheduler's answer
   double deadline_in_s = 0;      ///< time by which it has ended or does not start; 0: no matter
   bool strict = false;           ///< held until its id is committed: released by release()
@@ -56,7 +56,7 @@ inline constexpr std::array<std::string_view, 3> word_table<Hold>{"", "user", "s
 struct AllocationHandle {
   std::string token;
   std::string job_name;  ///< unique: it ends with the token
-  std::string job_id;    ///< empty where the answer to the submission was never read
+  std::string job_id;    ///< empty if the answer to the submission was never read
   std::filesystem::path dir;
   Timestamp created_at = 0;
   bool claimed = false;                ///< a lead has claimed it

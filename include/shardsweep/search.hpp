@@ -45,7 +45,7 @@ struct SearchRules {
   /// Ultra-Scale Playbook's 4,104, none succeeded).
   bool micro_batch = true;
   /// After an OOM, a layout of the same software and mechanisms with nothing smaller ends
-  /// skipped, where a search is. So does one that fits with less than 0.3 % by the memory of
+  /// skipped, if a search is. So does one that fits with less than 0.3 % by the memory of
   /// runs so far; what is measured later may take that back.
   bool memory = true;
   friend bool operator==(const SearchRules&, const SearchRules&) = default;

@@ -39,7 +39,7 @@ struct TrainerRun {
   /// Axes that its command names, with their values as axis_text() writes them: what its log
   /// says of them is held against these.
   std::map<std::string, std::string> axes{};
-  /// Ranks that its log speaks of, where a single process plays one of them; 0: the world.
+  /// Ranks that its log speaks of, if a single process plays one of them; 0: the world.
   std::int32_t fake_world = 0;
   std::int32_t fake_rank = 0;
   friend bool operator==(const TrainerRun&, const TrainerRun&) = default;
@@ -109,7 +109,7 @@ struct AttemptSpec {
   /// them. Optional keys.
   std::map<std::string, std::string> programs{};
   std::string code_hash{};
-  // Optional keys: of an attempt that a node agent ends where it is hopeless.
+  // Optional keys: of an attempt that a node agent ends if it is hopeless.
   double give_up_above_ms = 0;  ///< a train step; 0: nobody ends it, or its runner does
   std::int32_t warmup = 0;      ///< train steps that are not timed
   std::int64_t tokens_per_step = 0;

@@ -22,7 +22,7 @@ struct StorageFault {
 /// Storage problem that an errno means; none: something else is wrong.
 [[nodiscard]] std::optional<StorageProblem> storage_problem(int error);
 
-/// True where only this host's processes use the file system that holds `file`: what one has
+/// True if only this host's processes use the file system that holds `file`: what one has
 /// written the others see at once, and they can share memory.
 [[nodiscard]] bool is_local_file_system(const std::filesystem::path& file);
 

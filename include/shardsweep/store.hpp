@@ -45,7 +45,7 @@ struct SubmittedSweep {
   std::string resolved;  ///< explain_sweep()
   std::string resolved_hash;
   Backend backend = Backend::none;
-  std::string site;  ///< explain_site(); empty where it is not needed
+  std::string site;  ///< explain_site(); empty if it is not needed
   std::string job_template;
 };
 
@@ -135,7 +135,7 @@ struct OutsideAttempt {
 
 /// Sweeps and trials that a request names.
 struct Selected {
-  std::vector<SweepId> sweeps;   ///< named as sweeps; all of them where nothing is named
+  std::vector<SweepId> sweeps;   ///< named as sweeps; all of them if nothing is named
   std::vector<TrialRow> trials;  ///< trials chosen by an expression, out of those sweeps and of
                                  ///< named trials
 };
@@ -183,7 +183,7 @@ class Store {
   [[nodiscard]] virtual Result<std::optional<LeaseHolder>> lease_holder() = 0;
   /// Takes the lease: epoch + 1. Whether that is right is the caller's to know.
   [[nodiscard]] virtual Result<LeaseHolder> take_lease(LeaseHolder claim) = 0;
-  /// A fault of kind `rejected` where another epoch holds it: this process must write no more.
+  /// A fault of kind `rejected` if another epoch holds it: this process must write no more.
   [[nodiscard]] virtual Result<void> renew_lease(Timestamp now) = 0;
   [[nodiscard]] virtual Result<void> release_lease() = 0;
 
@@ -192,7 +192,7 @@ class Store {
   /// Of a cancelled sweep, and of trials that an edited file no longer has (hidden), only what
   /// is still queued or running, so that it can be brought to its end.
   [[nodiscard]] virtual Result<WorldRows> load_world() = 0;
-  /// One transaction; checks the epoch first (fault `rejected` where it is not ours). New rows
+  /// One transaction; checks the epoch first (fault `rejected` if it is not ours). New rows
   /// may refer to each other in any order. `busy` and `unavailable`: nothing of it happened, to
   /// be committed again. `corrupt`: it breaks a rule of the schema.
   [[nodiscard]] virtual Result<void> commit(std::span<const Change> changes) = 0;
@@ -206,7 +206,7 @@ class Store {
   /// and says why; new trials of an older sweep are hidden. Called again after the last one it
   /// gives the same report.
   /// A folder of inboxes, all of them imports, is taken over by one call: all of it or nothing.
-  /// A trial with an outcome keeps it; only what was skipped waits again where the file has
+  /// A trial with an outcome keeps it; only what was skipped waits again if the file has
   /// changed, to be judged by its rules and its search. A cancelled sweep becomes active, a
   /// paused one stays so.
   struct InboxProgress {

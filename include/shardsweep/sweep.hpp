@@ -60,7 +60,7 @@ struct ZipGroup {
 /// A hand-picked point. An axis that it does not set comes from the constants, which hold every
 /// axis that is neither in `axes` nor in a zip, then from the axis's default; `nodes` here
 /// takes the place of a constant `gpus`, and the other way round. Where `dp` varies, a point
-/// without it has it automatic, and so `grad_accum` where there is a global batch. A var that
+/// without it has it automatic, and so `grad_accum` if there is a global batch. A var that
 /// it does not set takes each of its values.
 struct PartialPoint {
   std::vector<AxisValues> settings;  ///< one value each, or automatic
@@ -103,7 +103,7 @@ struct Measure {
   std::int32_t node_sets = 1;     ///< sets of nodes that a choice is held against, one by one
   /// `first` of a search with finals that says nothing of it.
   static constexpr std::int32_t first_of_search = 3;
-  /// `finalists` where one is proposed.
+  /// `finalists` if one is proposed.
   static constexpr std::int32_t usual_finalists = 3;
   /// A finalist is at most so much slower than its cell's fastest: runs of one layout in two
   /// allocations differ by a few percent.
@@ -238,7 +238,7 @@ struct SweepSpec {
   std::string proof_of;
   SourcePosition position;
 
-  /// False where hand-picked points are all there is: nothing varies, so the product would be
+  /// False if hand-picked points are all there is: nothing varies, so the product would be
   /// one more point that nobody asked for.
   [[nodiscard]] bool has_product() const {
     const auto varies = [](const AxisValues& values) { return !values.automatic; };
@@ -337,7 +337,7 @@ struct SiteSpec {
   /// allocation; what does not end with 0 speaks against the node.
   std::vector<std::string> before{};
   std::vector<std::string> after{};
-  /// sbatch's long options by their own names. The ranges of one option don't overlap; where
+  /// sbatch's long options by their own names. The ranges of one option don't overlap; if
   /// none holds the node count, the option is not given.
   std::map<std::string, std::vector<SlurmValue>> slurm;
   /// Options that the template gives and this site must not have: `gpus-per-node: false`.

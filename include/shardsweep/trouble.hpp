@@ -56,7 +56,7 @@ struct Trouble {
   friend bool operator==(const Trouble&, const Trouble&) = default;
 };
 
-/// True where it keeps this sweep from going on: its own, or one of all sweeps.
+/// True if it keeps this sweep from going on: its own, or one of all sweeps.
 [[nodiscard]] inline bool concerns(const Trouble& trouble, const std::string& sweep) {
   return trouble.kind < TroubleKind::unanswered || trouble.where == sweep;
 }
