@@ -96,7 +96,7 @@ std::vector<Layout> zero_bubble_layouts() {
   }));
 }
 
-/// ZB-V: the same, over stages that fold, also where ranks share sequences.
+/// ZB-V: the same, over stages that fold, also if ranks share sequences.
 std::vector<Layout> folded_layouts() {
   std::vector<Layout> layouts;
   for (const i64 cp : {1, 2})

@@ -21,7 +21,7 @@ std::string describe_case(const EqualityCase& c);
 /// Every layout that the rules allow with at most eight ranks, in a fixed order. `width`
 /// multiplies the extents of the toy models: of 4 values per head, for 1.
 std::vector<EqualityCase> all_cases(i64 width = 1);
-/// The case with FP8 products, of sequences as long as these need; nothing where its matrices
+/// The case with FP8 products, of sequences as long as these need; nothing if its matrices
 /// are too small for them.
 std::optional<EqualityCase> in_fp8(EqualityCase c, Scaling scaling);
 /// Width per head that FP8 needs.

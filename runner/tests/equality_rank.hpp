@@ -47,7 +47,7 @@ struct Verdict {
   double gradient_error;
   double weight_error;
   double norm_error;
-  bool equals_meta;      // memory by class and bytes by group, exactly, where counts are known
+  bool equals_meta;      // memory by class and bytes by group, exactly, if counts are known
   bool equals_formulas;  // likewise
   u64 worst_tensor;
   bool done;

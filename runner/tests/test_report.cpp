@@ -21,7 +21,7 @@ namespace {
 using Codes = std::vector<int>;
 using Arguments = std::vector<std::string>;
 
-/// The number behind the last "name": in `text`; a failed test where there is none.
+/// The number behind the last "name": in `text`; a failed test if there is none.
 double number(std::string_view text, const std::string& name) {
   const std::string key = "\"" + name + "\":";
   const std::size_t at = text.rfind(key);
@@ -176,7 +176,7 @@ TEST_CASE("no rank needs or sends more than the meta device says of its stage") 
 
 TEST_CASE("all ranks give up together after two timed steps above the bound") {
   const std::string text = records_of({"--dp", "2", "--steps", "50", "--give-up-above", "1e-6"});
-  // Two where they take alike; on a busy machine some more until their noise explains less.
+  // Two if they take alike; on a busy machine some more until their noise explains less.
   CHECK(number(text, "steps") >= 2);
   CHECK(number(text, "steps") < 50);
   CHECK(number(text, "gave_up_above_ms") == doctest::Approx(1e-6));

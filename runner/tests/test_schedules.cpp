@@ -62,7 +62,7 @@ struct Progress {
   bool done = false;
 };
 
-/// Goes through a rank's list; false where an action comes before what it needs, or twice.
+/// Goes through a rank's list; false if an action comes before what it needs, or twice.
 class Reader {
  public:
   Reader(const Pipeline& pipeline, i64 rank)

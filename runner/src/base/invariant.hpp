@@ -28,7 +28,7 @@ inline std::string_view next_name(std::string_view& names) {
   return name;
 }
 
-/// The text of the values is made here, where the condition has failed.
+/// The text of the values is made here, if the condition has failed.
 template <class... Values>
 [[noreturn, gnu::cold, gnu::noinline]] void broken_invariant(
     const char* file, int line, std::string_view names, const char* what, const Values&... values) {

@@ -16,14 +16,14 @@ struct HostAddress {
   [[nodiscard]] const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
 };
 
-/// Empty where the name is not known. No host: all addresses of this machine, to listen on;
+/// Empty if the name is not known. No host: all addresses of this machine, to listen on;
 /// IPv4 alone, since the published address is looked up by name, and every cluster has IPv4.
 [[nodiscard]] std::vector<HostAddress> addresses_of(const std::string& host, int port);
 
 /// The address that is written in numbers; none is empty.
 [[nodiscard]] std::vector<HostAddress> numeric_address(const std::string& text, int port);
 
-/// The addresses of `name` in lines like those of /etc/hosts, each once; of all lines where
+/// The addresses of `name` in lines like those of /etc/hosts, each once; of all lines if
 /// `name` is empty.
 [[nodiscard]] std::vector<std::string> addresses_in(
     const std::string& hosts, const std::string& name);

@@ -29,7 +29,7 @@ struct Cut {
   static constexpr int buffers = buffer_count;
 };
 using WideCut = Cut<8, 2>;
-/// For GPUs whose blocks have 99 KiB of shared memory (8.6, 8.9, 12.0), where heads of 128
+/// For GPUs whose blocks have 99 KiB of shared memory (8.6, 8.9, 12.0): heads of 128
 /// would need 145.
 using NarrowCut = Cut<4, 1>;
 constexpr i64 least_shared_bytes = 99 << 10;
@@ -143,7 +143,7 @@ __device__ inline void add_product(Sums<dim / 8>& sums, const Packed& a, const B
 }
 
 /// p[16 keys, 64 queries] = exp2(s · log2_scale − lse2), 0 for a key after its query. lse2 is
-/// +∞ where there is no query. Where keys end, p is that of a score of 0: it goes into rows of
+/// +∞ if there is no query. Where keys end, p is that of a score of 0: it goes into rows of
 /// dk and dv that nobody writes, and meets zeros of k in dq.
 template <KeysOf keys_of>
 __device__ inline void probabilities(Packed& p, Sums<query_columns>& s, const float* lse2,

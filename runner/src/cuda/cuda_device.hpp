@@ -27,7 +27,7 @@ class CudaDevice final : public Device {
   const MatrixProducts& products() const { return products_; }
   /// Attention of that shape is done by a library's engines from now on, where it has some.
   void choose_attention(const AttentionShape& shape);
-  /// A JSON object: `by` a library or "mma", or "plain" where heads have no tiles; `why_not`
+  /// A JSON object: `by` a library or "mma", or "plain" if heads have no tiles; `why_not`
   /// the library; `engine_bytes` of its workspace are the library's.
   std::string attention_json() const;
   /// Called again and again while the host waits for the GPU: errors of peers and of the

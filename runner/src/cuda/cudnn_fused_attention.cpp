@@ -9,7 +9,7 @@
 namespace shardbench {
 namespace {
 
-/// Destroyed with its owner, also where cuDNN refuses.
+/// Destroyed with its owner, also if cuDNN refuses.
 class Handle {
  public:
   explicit Handle(const CudnnTable& table) : table_(table), status_(table.create(&handle_)) {}

@@ -198,7 +198,7 @@ struct Turning {
 };
 
 /// Angle of a plane at a position: position · 10000^(-2·plane/head_dim), less whole turns. In
-/// fp64, because fp32 is out by more than bf16 shows where positions are large.
+/// fp64, because fp32 is out by more than bf16 shows if positions are large.
 __device__ float angle_of(i64 position, int plane, int half) {
   constexpr double log2_base = 13.287712379549449;
   constexpr double turn = 6.283185307179586;

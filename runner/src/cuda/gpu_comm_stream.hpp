@@ -47,7 +47,7 @@ class GpuCommStream final : public CommStream {
   std::vector<gpu::Event> free_events_;
 };
 
-/// One stream per kind of communication, of high priority. TP's is the one that computes where
+/// One stream per kind of communication, of high priority. TP's is the one that computes if
 /// nothing of TP is hidden: what is waited for at once costs no hand-over there.
 class CommStreams {
  public:

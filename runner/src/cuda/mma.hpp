@@ -45,7 +45,7 @@ __device__ inline void load_matrices_transposed(std::uint32_t (&to)[4], const Bf
                : "memory");
 }
 
-/// 16 bytes from global to shared memory, both aligned to 16; zeros where not `valid`, and
+/// 16 bytes from global to shared memory, both aligned to 16; zeros if not `valid`, and
 /// then `from` is not read. They are there when wait_for_copies() says so, for this thread.
 __device__ inline void copy_async(void* to, const void* from, bool valid) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"

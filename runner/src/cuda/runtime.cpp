@@ -27,7 +27,7 @@ std::string words(cudaError_t answer, const std::string& call) {
   return call + ": " + cudaGetErrorName(answer) + ": " + cudaGetErrorString(answer);
 }
 
-/// Null where there is no memory left; any other refusal ends the rank.
+/// Null if there is no memory left; any other refusal ends the rank.
 std::byte* or_null(cudaError_t answer, void* data, const char* call) {
   if (answer == cudaErrorMemoryAllocation) {
     (void)cudaGetLastError();  // clear the error: the next call would report it again

@@ -118,7 +118,7 @@ inline int block_threads(i64 items, i64 most) {
   return static_cast<int>(std::clamp<i64>(whole_warps, warp_size, most));
 }
 
-/// f over [0, count), by vectors of `width` where `vectors` is true. One vector for each
+/// f over [0, count), by vectors of `width` if `vectors` is true. One vector for each
 /// thread: so many loads are under way at once that their latency does not show.
 template <int width, typename F>
 void for_each(const char* name, gpu::Stream stream, i64 count, bool vectors, F f) {

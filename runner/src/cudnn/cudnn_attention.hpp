@@ -24,7 +24,7 @@ class CudnnAttention {
   i64 engines() const;
   /// Workspace of the built engines, in the direction that needs more.
   i64 engine_bytes() const;
-  /// The most that any engine, built or not, says to need; nothing where cuDNN does not tell.
+  /// The most that any engine, built or not, says to need; nothing if cuDNN does not tell.
   std::optional<i64> most_told_bytes() const;
   /// Workspace of either direction: sums between backward's operations, then the engine's.
   i64 workspace_bytes() const;

@@ -22,7 +22,7 @@ struct CudnnTarget {
   bool exists() const { return handle != nullptr || properties != nullptr; }
 };
 
-/// A GPU as cuDNN describes one in JSON; null where it does not take that.
+/// A GPU as cuDNN describes one in JSON; null if it does not take that.
 CudnnDescriptor cudnn_device_properties(const CudnnTable& table, const std::string& json);
 
 class CudnnGraph {
@@ -71,7 +71,7 @@ class CudnnGraph {
     i64 id;
     void* data;
   };
-  /// False where cuDNN refused.
+  /// False if cuDNN refused.
   bool run(CudnnHandle handle, const std::vector<Operand>& operands, void* workspace);
 
   bool good() const { return refusal_.empty(); }

@@ -128,7 +128,7 @@ struct CudnnLibrary {
 };
 
 /// Loads the library that SHARDBENCH_CUDNN names, else libcudnn.so.9; it stays loaded. None
-/// where that variable is "off".
+/// if that variable is "off".
 CudnnLibrary load_cudnn();
 
 /// "9.19.0".

@@ -412,7 +412,7 @@ class Device : public Allocator {
   /// state: optimizer_copies · count values in gradient format: m, v, and the master weights.
   virtual void adamw(
       void* weight, void* state, const void* gradient, i64 count, const AdamW& settings) = 0;
-  /// Before the first step, where there are master weights.
+  /// Before the first step, if there are master weights.
   virtual void initialize_optimizer(void* state, const void* weight, i64 count) = 0;
   /// Host values of `count` gradients, for tests and checks.
   virtual void read_gradient(double* host, const void* gradient, i64 count) = 0;

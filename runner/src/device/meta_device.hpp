@@ -12,7 +12,7 @@ namespace shardbench {
 
 class MetaDevice : public Device {
  public:
-  /// Attention's workspace is that of `real`, where one is given; else what is planned for.
+  /// Attention's workspace is that of `real`, if one is given; else what is planned for.
   explicit MetaDevice(Dtype dtype, const Device* real = nullptr)
       : precision_(precision_of(dtype)), real_(real) {}
 

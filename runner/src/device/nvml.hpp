@@ -54,7 +54,7 @@ class GpuMonitor {
   struct Library;
 
   /// The GPU with that UUID ("GPU-…"), else the one at that PCI address ("0000:1b:00.0"). Null
-  /// where there is no library, or it does not start, or does not know the GPU. `library`:
+  /// if there is no library, or it does not start, or does not know the GPU. `library`:
   /// empty for what SHARDBENCH_NVML names, else libnvidia-ml.so.1.
   static std::unique_ptr<GpuMonitor> open(
       const std::string& uuid, const std::string& pci_bus_id, const std::string& library = "");

@@ -93,7 +93,7 @@ struct PlatformKind {
 /// The first is the program's default.
 using Platforms = std::vector<PlatformKind>;
 
-/// Null where there is none of that name.
+/// Null if there is none of that name.
 const PlatformKind* find_platform(const Platforms& platforms, std::string_view device);
 
 }  // namespace shardbench

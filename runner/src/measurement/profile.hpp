@@ -25,7 +25,7 @@ struct Profile {
 
 /// own, megatron, nanotron, torchtitan; the first is the default.
 const std::vector<Profile>& profiles();
-/// Null where there is none of that name.
+/// Null if there is none of that name.
 const Profile* find_profile(std::string_view name);
 
 /// A layout that the trainer can't have, as an expression for the planner and as a predicate.

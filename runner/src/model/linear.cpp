@@ -28,7 +28,7 @@ Fp8Operand in_fp8(const RankContext& c, const LinearWeights& w, ProductRole role
   return operand;
 }
 
-/// The train step's, or some of its own where they are not kept.
+/// The train step's, or some of its own if they are not kept.
 class Fp8Weights {
  public:
   Fp8Weights(const RankContext& c, const LinearWeights& w, Order order)

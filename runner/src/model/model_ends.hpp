@@ -11,7 +11,7 @@ Block embedding_forward(const RankContext& context, const UnitView& weights, con
 void embedding_backward(
     const RankContext& context, const UnitView& gradients, const Block& ids, const Block& stream);
 
-/// Final norm and the matrix of the logits, which is the embedding's where they are tied.
+/// Final norm and the matrix of the logits, which is the embedding's if they are tied.
 struct HeadViews {
   UnitView norm;
   UnitView table;

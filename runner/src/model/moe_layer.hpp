@@ -20,7 +20,7 @@ struct ExpertRows {
 };
 
 /// Rows that lie by the ranks that sent them, or by their experts: the places of one order in
-/// the other, int32. Empty where both are the same.
+/// the other, int32. Empty if both are the same.
 struct RowOrders {
   Block by_expert;
   Block by_rank;
@@ -56,7 +56,7 @@ struct ExpertActivations {
   ExpertRows counts;
   Block probabilities;  // [tokens, experts]
   Block weights;        // [tokens, experts_per_token]
-  Block choices;        // the same, int32; none where routing is pinned
+  Block choices;        // the same, int32; none if routing is pinned
   Block places;         // likewise
   RowOrders orders;     // likewise
   Block rows;           // [rows, hidden]

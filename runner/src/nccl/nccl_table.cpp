@@ -21,7 +21,7 @@ class Finder {
  public:
   explicit Finder(void* library) : library_(library) {}
 
-  /// Null where the library has none.
+  /// Null if the library has none.
   template <typename Function>
   void look_for(Function& function, const char* name) {
     function = reinterpret_cast<Function>(::dlsym(library_, name));

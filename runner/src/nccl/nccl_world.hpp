@@ -28,7 +28,7 @@ class NcclCommunicator;
 struct NcclHost {
   /// The id that member 0 of the group has made; `own` is that on member 0. Collective.
   std::function<NcclUniqueId(const Group& group, const NcclUniqueId& own)> exchange_id;
-  /// Called between two polls: moves the sockets, where errors of peers arrive, and sleeps a
+  /// Called between two polls: moves the sockets, which bring errors of peers, and sleeps a
   /// moment.
   std::function<void()> pause;
   /// How long one wait may take, and how long an operation may be the device's next.
@@ -87,7 +87,7 @@ class NcclWorld {
   };
   void deregister(CommEntry& made);
 
-  /// Before an operation of `comm` on `stream`, and after it: where NCCL does not keep the
+  /// Before an operation of `comm` on `stream`, and after it: if NCCL does not keep the
   /// host's order, the stream waits for the last operation of another communicator.
   void take_turn(const NcclComm* comm, CommStream& stream);
   void took_turn(const NcclComm* comm, CommStream& stream, u64 mark);

@@ -21,7 +21,7 @@ std::optional<Error> layout_refusal(
     const Layout& layout, const ModelShape& model, Waste waste = Waste::refused);
 
 /// One JSON object: devices, formats, limits of each axis, and rules as SQL-like expressions
-/// over the columns of a layout, true where the layout is refused, those of the profile
+/// over the columns of a layout, true if the layout is refused, those of the profile
 /// included.
 std::string capabilities_json(const Platforms& platforms, const Profile& profile);
 

@@ -74,7 +74,7 @@ class ScheduleSimulation {
     return costs_.input_gradient + costs_.weight_gradient;
   }
 
-  /// False where the rank waits or has ended.
+  /// False if the rank waits or has ended.
   bool step(Rank& rank) {
     if (rank.at == rank.actions.size())
       return !rank.travelling.empty() && end_travel(rank, [](const Message&) { return true; });
@@ -104,7 +104,7 @@ class ScheduleSimulation {
     return true;
   }
 
-  /// False where one of those messages has not met its other side.
+  /// False if one of those messages has not met its other side.
   template <typename Which>
   bool end_travel(Rank& rank, Which which) {
     for (auto at = rank.travelling.begin(); at != rank.travelling.end();) {

@@ -18,7 +18,7 @@ using namespace shardbench;
 constexpr int tile_rows = 16;
 constexpr int tile_values = tile_rows * 16;
 
-/// c[16, 16] = a[16, 16] · b, by way of shared memory; b is [n, k], or [k, n] where transposed.
+/// c[16, 16] = a[16, 16] · b, by way of shared memory; b is [n, k], or [k, n] if transposed.
 template <bool a_transposed, bool b_transposed>
 __global__ void multiply_tiles(float* c, const Bf16* a, const Bf16* b) {
   Bf16* a_tile = dynamic_shared<Bf16>();

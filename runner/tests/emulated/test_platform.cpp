@@ -240,7 +240,7 @@ TEST_CASE("communication has streams of high priority beside that which computes
     GpuCommStream shared(compute, GpuCommStream::Kind::shared_with_compute);
     CHECK(emulator::has_high_priority({own.native()}));
     CHECK(shared.native() == compute.handle);
-    // tp's too, where it hides something.
+    // tp's too, if it hides something.
     CommStreams streams(compute, {});
     CHECK(emulator::has_high_priority({streams.of("tp").native()}));
     // Sums over replicas travel under the next reduction over dp.

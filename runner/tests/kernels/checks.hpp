@@ -71,13 +71,13 @@ class DeviceArray {
 
 /// ‖got − want‖ / ‖want‖.
 double relative_error(const std::vector<double>& got, const std::vector<double>& want);
-/// max |got − want|; NaN where one is.
+/// max |got − want|; NaN if one is.
 double largest_error(const std::vector<double>& got, const std::vector<double>& want);
 
 class Checks {
  public:
   /// Flags: --seed N (default: the clock), --full, --json FILE. Opens the GPU; ends the process
-  /// where there is none.
+  /// if there is none.
   Checks(int argc, char** argv);
   ~Checks();
   Checks(const Checks&) = delete;
@@ -100,9 +100,9 @@ class Checks {
     return DeviceArray<T>(stream_, values);
   }
 
-  /// One row: good where error ≤ bound.
+  /// One row: good if error ≤ bound.
   void row(const std::string& name, const std::string& shape, double error, double bound);
-  /// Writes the JSON file; the exit status: 0 where all rows are good.
+  /// Writes the JSON file; the exit status: 0 if all rows are good.
   int finish() const;
 
  private:

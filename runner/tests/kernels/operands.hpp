@@ -30,7 +30,7 @@ struct Tolerance {
   double absolute = 0;
 };
 
-/// The largest |got − want|, in shares of what is tolerated: 1 is the bound. NaN where one is.
+/// The largest |got − want|, in shares of what is tolerated: 1 is the bound. NaN if one is.
 inline double worst_share(
     const std::vector<double>& got, const std::vector<double>& want, Tolerance tolerance) {
   if (got.size() != want.size()) return std::numeric_limits<double>::quiet_NaN();
@@ -45,7 +45,7 @@ inline double worst_share(
   return worst;
 }
 
-/// 0 where all are the same, else infinite.
+/// 0 if all are the same, else infinite.
 inline double same_or_not(const std::vector<double>& got, const std::vector<double>& want) {
   return worst_share(got, want, {});
 }

@@ -181,7 +181,7 @@ std::vector<Row> rows() {
   return all;
 }
 
-/// The trainer's own ZeRO where several ranks have the same weights.
+/// The trainer's own ZeRO if several ranks have the same weights.
 i64 zero_of(const Profile& profile, const Layout& layout) {
   if (layout.dp == 1) return 0;
   return profile.always_shards_weights ? 3 : 1;
