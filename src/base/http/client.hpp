@@ -21,7 +21,7 @@ namespace shardsweep::http {
 struct Request {
   std::string path;  ///< path below the server's address: "/slurm/v0.0.38/jobs"
   std::string method = "GET";
-  std::string body;  ///< JSON, where there is one
+  std::string body;  ///< JSON, if there is one
   std::vector<std::string> headers;
   double limit_s = 60;
   std::size_t most_bytes = 64 << 20;  ///< limit of the answer, or of the part that `keep` keeps

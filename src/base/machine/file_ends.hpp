@@ -14,7 +14,7 @@ struct FileEnds {
 };
 
 /// At most `limit` bytes of a file, a quarter of them from its beginning, the rest from its
-/// end; empty where it is no file or can't be read. A line that the gap cuts is left out.
+/// end; empty if it is no file or can't be read. A line that the gap cuts is left out.
 [[nodiscard]] FileEnds file_ends(const std::filesystem::path& path, std::size_t limit);
 
 }  // namespace shardsweep

@@ -31,7 +31,7 @@ std::string proc_path(pid_t pid, std::string_view name) {
   return "/proc/" + std::to_string(pid) + "/" + std::string(name);
 }
 
-/// The error number where it can't be read.
+/// The error number if it can't be read.
 int read_proc(const std::string& path, std::string& text) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file.valid()) return errno;
@@ -110,7 +110,7 @@ std::string_view marker_in(std::string_view environment) {
   return found;
 }
 
-/// `name` with its "="; empty where it is not set.
+/// `name` with its "="; empty if it is not set.
 std::string_view variable_in(std::string_view environment, std::string_view name) {
   const auto entries = words_between(environment, '\0');
   const auto found = std::find_if(entries.begin(), entries.end(),

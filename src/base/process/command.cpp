@@ -36,7 +36,7 @@ namespace bp = boost::process;
 namespace asio = boost::asio;
 
 /// The daemon blocks the signals that it reads from a descriptor; its children must not. Called
-/// between vfork and exec, where nothing of ours may be touched.
+/// between vfork and exec, so it must touch nothing of ours.
 void reset_signals() {
   ::signal(SIGPIPE, SIG_DFL);
   sigset_t none;

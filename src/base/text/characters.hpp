@@ -16,11 +16,11 @@ namespace shardsweep {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/// Bytes of the UTF-8 character that `text` begins with; 0 where there is no valid one.
+/// Bytes of the UTF-8 character that `text` begins with; 0 if there is no valid one.
 [[nodiscard]] std::size_t character_length(std::string_view text);
 [[nodiscard]] std::size_t character_count(std::string_view text);
 [[nodiscard]] bool is_continuation(char byte);
-/// True where `text` begins with a control character: C0, DEL, C1.
+/// True if `text` begins with a control character: C0, DEL, C1.
 [[nodiscard]] bool is_control(std::string_view text);
 [[nodiscard]] bool has_control(std::string_view text);
 

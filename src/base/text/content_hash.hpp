@@ -24,13 +24,13 @@ class Fnv128 {
 };
 
 /// One hash for programs by path: of a single one its own, of several that of all, by file
-/// name. Empty where there are none.
+/// name. Empty if there are none.
 [[nodiscard]] std::string hash_of_programs(const std::map<std::string, std::string>& programs);
 
 /// Hash in the short form of messages and tables.
 [[nodiscard]] std::string short_hash(std::string_view hash);
 
-/// "mine 1.2 (code 0123456789ab)", where several programs go by one name.
+/// "mine 1.2 (code 0123456789ab)", if several programs go by one name.
 [[nodiscard]] std::string with_code(std::string_view name, std::string_view code);
 
 }  // namespace shardsweep

@@ -8,7 +8,7 @@
 
 namespace shardsweep {
 
-/// The candidate that `word` was probably meant to be; empty where none is near.
+/// The candidate that `word` was probably meant to be; empty if none is near.
 [[nodiscard]] std::string_view nearest(
     std::string_view word, const std::vector<std::string_view>& candidates);
 /// ", did you mean 'x'?", or nothing.

@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t most_nodes = std::size_t{1} << 16;
 using Names = std::vector<std::string>;
 
-/// "7", "1-4", "08-11": the numbers as they stand in names. False where it is no range.
+/// "7", "1-4", "08-11": the numbers as they stand in names. False if it is no range.
 bool add_range(std::string_view range, Names& numbers) {
   const std::string_view low = range.substr(0, range.find('-'));
   const std::string_view high = low.size() == range.size() ? low : range.substr(low.size() + 1);
@@ -28,7 +28,7 @@ bool add_range(std::string_view range, Names& numbers) {
   return numbers.size() <= most_nodes;
 }
 
-/// "1-3,07", what stands between brackets. Empty where it is no such thing.
+/// "1-3,07", what stands between brackets. Empty if it is no such thing.
 Names numbers_of(std::string_view inside) {
   Names numbers;
   while (true) {
@@ -39,7 +39,7 @@ Names numbers_of(std::string_view inside) {
   }
 }
 
-/// Each name with each of the endings. Empty where there would be too many.
+/// Each name with each of the endings. Empty if there would be too many.
 Names joined(const Names& names, const Names& endings) {
   if (endings.empty() || names.size() > most_nodes / endings.size()) return {};
   Names all;
@@ -50,7 +50,7 @@ Names joined(const Names& names, const Names& endings) {
   return all;
 }
 
-/// One item of a list: "login", "n[1-2]-ib", "r[0-1]n[0-3]". Empty where it is no such thing.
+/// One item of a list: "login", "n[1-2]-ib", "r[0-1]n[0-3]". Empty if it is no such thing.
 Names names_of(std::string_view item) {
   Names names{""};
   while (!item.empty() && !names.empty()) {

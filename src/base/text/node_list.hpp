@@ -8,7 +8,7 @@
 
 namespace shardsweep {
 
-/// "n[1-3,07]-ib,login" as n1-ib, n2-ib, n3-ib, n07-ib, login, in this order. Empty where Slurm
+/// "n[1-3,07]-ib,login" as n1-ib, n2-ib, n3-ib, n07-ib, login, in this order. Empty if Slurm
 /// names no node ("(null)", "None assigned"), or where the text is no such list.
 [[nodiscard]] std::vector<std::string> nodes_in(std::string_view slurm_list);
 

@@ -60,8 +60,8 @@ bool looks_computed(std::string_view text) {
 
 /// A piece of a text from one brace on.
 struct Piece {
-  std::string_view condition;           ///< the name or the computation, where nothing is chosen
-  std::optional<std::string_view> yes;  ///< chosen where the condition holds
+  std::string_view condition;           ///< the name or the computation, if nothing is chosen
+  std::optional<std::string_view> yes;  ///< chosen if the condition holds
   std::string_view no{};
   bool is_double = false;
   std::size_t length = 1;

@@ -256,7 +256,7 @@ Parsed<std::int64_t> parse_scaled(std::string_view text, const Scale& scale) {
   return whole(text, quantity, unit->factor, scale);
 }
 
-/// A decimal number times `factor`, exactly; none where it is no number or has more digits
+/// A decimal number times `factor`, exactly; none if it is no number or has more digits
 /// than that.
 std::optional<std::int64_t> exact_product(std::string_view number, std::int64_t factor) {
   const auto dot = std::min(number.find('.'), number.size());

@@ -42,7 +42,7 @@ struct Range {
 [[nodiscard]] std::string bytes_text(std::int64_t bytes);
 /// Prints the largest unit that keeps the number whole: 15min, 250ms; rounded to the microsecond.
 [[nodiscard]] std::string duration_text(double seconds);
-/// 1048576 as '1Mi', or empty where no binary unit keeps it whole.
+/// 1048576 as '1Mi', or empty if no binary unit keeps it whole.
 [[nodiscard]] std::string binary_count_text(std::int64_t count);
 
 }  // namespace shardsweep::config

@@ -214,7 +214,7 @@ std::string unclosed(char open) {
       "'{}' is never closed; write '{}' behind its last value", open, open == '{' ? '}' : ']');
 }
 
-/// The innermost bracket that is open at `end`, where it is an `open`.
+/// The innermost bracket that is open at `end`, if it is an `open`.
 std::optional<SyntaxMistake> never_closed(const Source& source, char open, Place end) {
   const auto upto = source.text().size() - source.from(end.line, end.column).size();
   const auto found = BracketFinder().find(std::string_view(source.text()).substr(0, upto), open);

@@ -36,13 +36,13 @@ class Mistakes {
     add(at, std::move(read).error());
     return std::nullopt;
   }
-  /// True where there is no fault.
+  /// True if there is no fault.
   bool take(const YamlNode& at, Result<void> read) {
     if (read) return true;
     add(at, std::move(read).error());
     return false;
   }
-  /// `into` takes the value, where there is one.
+  /// `into` takes the value, if there is one.
   template <class T, class Into>
   bool assign(Into& into, const YamlNode& at, Result<T> read) {
     auto value = take(at, std::move(read));
@@ -87,7 +87,7 @@ struct SyntaxMistake {
 [[nodiscard]] SyntaxMistake syntax_mistake(
     const Source& source, std::string_view message, int line, int column);
 
-/// True where the quote that `text` begins with is closed in it.
+/// True if the quote that `text` begins with is closed in it.
 [[nodiscard]] bool closing_quote(std::string_view text);
 
 }  // namespace shardsweep::config

@@ -21,7 +21,7 @@ enum class Lines : std::uint8_t { one, many };
 /// "a list", "nothing", "'8' in quotes": what stands there, for "expected …, got …".
 [[nodiscard]] std::string describe(const YamlNode& node);
 
-/// Faults where `node` is no map or no list; `what` names it: "'axes'".
+/// Faults if `node` is no map or no list; `what` names it: "'axes'".
 [[nodiscard]] Result<void> expect_map(const YamlNode& node, std::string_view what);
 [[nodiscard]] Result<void> expect_list(const YamlNode& node, std::string_view what);
 /// Notes every key that is not in `known`, with the one that was probably meant. `elsewhere` says
@@ -29,9 +29,9 @@ enum class Lines : std::uint8_t { one, many };
 void check_keys(const YamlNode& map, std::string_view what,
     const std::vector<std::string_view>& known, Mistakes& mistakes,
     std::string (*elsewhere)(std::string_view) = nullptr);
-/// The value at `key`; nullptr where there is none.
+/// The value at `key`; nullptr if there is none.
 [[nodiscard]] const YamlNode* find(const YamlNode& map, std::string_view key);
-/// True where a key of the map is nearly written so: check_keys() has noted that one.
+/// True if a key of the map is nearly written so: check_keys() has noted that one.
 [[nodiscard]] bool is_misspelt(const YamlNode& map, std::string_view key);
 /// find(); a key that is missing and not misspelt is noted.
 [[nodiscard]] const YamlNode* need(

@@ -52,7 +52,7 @@ using Sources = std::deque<Source>;
 /// A regular file of UTF-8 text with at most `most_bytes`, without its byte order mark.
 [[nodiscard]] Result<std::string> read_text_file(
     const std::filesystem::path& file, std::size_t most_bytes);
-/// Faults where `source` is longer than `most_bytes` or no UTF-8 text.
+/// Faults if `source` is longer than `most_bytes` or no UTF-8 text.
 [[nodiscard]] Result<void> check_text(const Source& source, std::size_t most_bytes);
 
 struct YamlNode;

@@ -20,7 +20,7 @@ inline constexpr std::size_t most_yaml_nodes = 100'000;  ///< limit with aliases
 inline constexpr std::size_t most_yaml_depth = 64;
 inline constexpr std::size_t most_scalar_bytes = 64U << 10;
 
-/// The one document of `source`, which has to outlive the tree; a null node where it is empty.
+/// The one document of `source`, which has to outlive the tree; a null node if it is empty.
 /// Duplicate keys are noted, and the first of them is kept; after any other fault there is no
 /// tree.
 [[nodiscard]] std::optional<YamlNodePtr> parse_yaml(const Source& source, Mistakes& mistakes);
