@@ -31,7 +31,7 @@ class ContainerMaker {
  public:
   using State = ContainerState;
 
-  /// Starts making the attempt's container where it has not been made; `now_s` counts against
+  /// Starts making the attempt's container if it has not been made; `now_s` counts against
   /// its limit.
   [[nodiscard]] State step(const AttemptSpec& spec, const AttemptPaths& paths,
       const Environment& own, const ContainerPlace& place, double now_s);

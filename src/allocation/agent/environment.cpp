@@ -32,7 +32,7 @@ void set(Environment& environment, std::string_view name, std::string_view value
   environment.push_back(fmt::format("{}={}", name, value));
 }
 
-/// Into the user's own value, wherever it stands; into that of newer versions where it is set.
+/// Into the user's own value, wherever it stands; into that of newer versions if it is set.
 void expand_segments(Environment& environment, const AttemptSpec& spec) {
   const auto given = [&](std::string_view name) -> std::optional<std::string> {
     if (auto value = value_in(environment, name)) return value;

@@ -34,7 +34,7 @@ struct RankPlace {
 [[nodiscard]] Environment rank_environment(const Environment& own, const AttemptSpec& spec,
     const RankPlace& place, const std::vector<std::string>& devices);
 
-/// The value of a variable; none where it is not set.
+/// The value of a variable; none if it is not set.
 [[nodiscard]] std::optional<std::string> value_in(
     const Environment& environment, std::string_view name);
 

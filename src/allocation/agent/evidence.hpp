@@ -16,7 +16,7 @@
 
 namespace shardsweep::agent {
 
-// Where the threads of hung ranks stand, by gdb, for the evidence: where it is installed and
+// Where the threads of hung ranks stand, by gdb, for the evidence: if it is installed and
 // may attach. Never waits, and leaves nothing behind.
 
 class GdbLook {

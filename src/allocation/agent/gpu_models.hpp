@@ -17,7 +17,7 @@ namespace shardsweep::agent {
     const Nvml& nvml, const std::vector<std::string>& devices, const Log& log);
 
 /// The model of the GPUs that ranks get (`devices`, as in CUDA_VISIBLE_DEVICES), with ", "
-/// between different ones; empty where there is none or nobody tells.
+/// between different ones; empty if there is none or nobody tells.
 [[nodiscard]] std::string gpu_models(const std::vector<std::string>& devices, const Log& log);
 
 }  // namespace shardsweep::agent

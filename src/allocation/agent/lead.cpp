@@ -280,7 +280,7 @@ Claimed claimed_by_us(const AllocationSpec& spec, const std::string& claim) {
   return claimed;
 }
 
-/// Slurm starts a job again in spite of --no-requeue where an administrator requeues it.
+/// Slurm starts a job again in spite of --no-requeue if an administrator requeues it.
 bool is_restarted() {
   const char* count = std::getenv("SLURM_RESTART_COUNT");
   return count != nullptr && std::atoi(count) > 0;

@@ -61,7 +61,7 @@ class NodeAgent final : private NodeOutside {
   Descriptor guard_handle_;
   Descriptor to_guard_;  ///< closed once it is told
   std::string container_owner_;
-  Descriptor out_;  ///< the channel, where no rank inherits it
+  Descriptor out_;  ///< the channel, if no rank inherits it
   Channel channel_;
   SignalSource signals_;
   Environment environment_;

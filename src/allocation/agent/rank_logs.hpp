@@ -22,8 +22,8 @@ struct RankLog {
 void join_logs(std::vector<Evidence>& evidence, const std::vector<RankLog>& logs,
     const std::vector<Cause>& own, Timestamp now, bool alone);
 
-/// Writes the first complaints of each rank's NCCL log into `summary`, where there are any.
-/// Returns the first rank's first one, as a clause; empty where nobody complains.
+/// Writes the first complaints of each rank's NCCL log into `summary`, if there are any.
+/// Returns the first rank's first one, as a clause; empty if nobody complains.
 [[nodiscard]] std::string summarise_nccl(
     const std::vector<RankLog>& logs, const std::filesystem::path& summary);
 

@@ -38,7 +38,7 @@ class Settling {
 // program of ours beside this one. The runner that wrote them reads them: a program of ours beside
 // this one.
 
-/// Takes at most half a minute. The copies that were made before the ranks were ended, where
+/// Takes at most half a minute. The copies that were made before the ranks were ended, if
 /// there are any; what was read is kept beside them as recorder.json.
 [[nodiscard]] Result<RecorderReading> read_recorders(const AttemptPaths& attempt);
 

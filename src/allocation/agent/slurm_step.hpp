@@ -46,7 +46,7 @@ class SlurmStep {
   double looked_at_s_ = 0;
 };
 
-// `shardsweep-agent rank`: a task of a Slurm step turns into a rank, where an attempt is one
+// `shardsweep-agent rank`: a task of a Slurm step turns into a rank, if an attempt is one
 // srun and there are no node agents to start it.
 
 /// Only returns, with an exit code, where the rank can't be started.

@@ -35,7 +35,7 @@ struct RankProcess {
 /// Finds a failed start in the last line that a task of a Slurm step has printed.
 [[nodiscard]] std::optional<StartFailure> start_failure_in(std::string_view last_line);
 
-/// Becomes that rank in this process, a task of a Slurm step; only returns where it can't.
+/// Becomes that rank in this process, a task of a Slurm step; only returns if it can't.
 [[nodiscard]] int become_step_rank(const RankProcess& rank);
 
 /// Environment of this process at this moment.

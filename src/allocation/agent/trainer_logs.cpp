@@ -80,7 +80,7 @@ void TrainerLogs::begin(const Clock& clock) {
   write({{"phase", {{"phase", "init"}}, {}}}, clock);
 }
 
-/// True where something new was there.
+/// True if something new was there.
 bool TrainerLogs::read_lines(const Clock& clock, bool all) {
   const double now_s = seconds_of(clock);
   if (records_.has_steps() && looked_at_s_ > 0)

@@ -67,7 +67,7 @@ class TrainerLogs {
   /// they belong to the result.
   [[nodiscard]] bool waits_for_facts(const Clock& clock);
 
-  /// True where another node agent writes the records.
+  /// True if another node agent writes the records.
   [[nodiscard]] bool is_elsewhere() const;
   /// The result has been written here.
   [[nodiscard]] bool has_result() const { return has_result_; }

@@ -26,7 +26,7 @@ inline constexpr const char* meet_variable = "SHARDSWEEP_MEET";
 /// MASTER_ADDR and MASTER_PORT; `meet`: host:port of rank 0.
 void set_meeting_place(Environment& environment, const std::string& meet);
 
-/// Completes a rank's process; nothing is changed where the attempt has no trainer.
+/// Completes a rank's process; nothing is changed if the attempt has no trainer.
 /// `meet`: host:port of rank 0.
 void complete_trainer(
     RankProcess& process, const AttemptSpec& spec, const RankPlace& place, const std::string& meet);

@@ -33,7 +33,7 @@ class Assignments {
  public:
   /// Lines of an older epoch than seen, and an attempt assigned again, change nothing.
   [[nodiscard]] AssignmentNews apply(const ToLead& line);
-  /// Takes the next attempt out of the queue; none where nothing waits.
+  /// Takes the next attempt out of the queue; none if nothing waits.
   [[nodiscard]] std::optional<NextAssignment> next();
   void ended(const Assign& assign, Outcome outcome);
   /// Takes everything that waits out of the queue.

@@ -39,10 +39,10 @@ struct ContainerPlace {
 [[nodiscard]] RankStart entered(
     const ContainerSpec& container, const RankStart& rank, const ContainerPlace& place);
 
-/// Makes the container on a node, once for each image; empty where nothing is to be made.
+/// Makes the container on a node, once for each image; empty if nothing is to be made.
 [[nodiscard]] std::vector<std::string> make_command(
     const ContainerSpec& container, const ContainerPlace& place);
-/// Removes it when the allocation ends; empty where its runtime or Slurm does.
+/// Removes it when the allocation ends; empty if its runtime or Slurm does.
 [[nodiscard]] std::vector<std::string> remove_command(
     const ContainerSpec& container, const ContainerPlace& place);
 
@@ -66,7 +66,7 @@ struct ContainerOwner {
 [[nodiscard]] std::vector<std::string> gone_owners(std::string_view list,
     const ContainerOwner& self, const std::function<bool(const ContainerOwner&)>& lives);
 
-/// Asks the runtime which image a name stands for; empty where it knows no digests.
+/// Asks the runtime which image a name stands for; empty if it knows no digests.
 [[nodiscard]] std::vector<std::string> digest_command(const ContainerSpec& container);
 /// The digest at the end of NAME@sha256:DIGEST; empty: there is none.
 [[nodiscard]] std::string digest_in_name(std::string_view image);

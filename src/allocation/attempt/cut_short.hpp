@@ -29,10 +29,10 @@ enum class CutBy : std::uint8_t { this_node, another };
 class CutShort {
  public:
   explicit CutShort(const AttemptSpec& spec);
-  /// A record of rank 0. True where the attempt is to end now.
+  /// A record of rank 0. True if the attempt is to end now.
   [[nodiscard]] bool see(const Record& record);
   /// The result that the runner has no time to write, of the timed steps so far, or of
-  /// those that warmed up where there are none: a JSON line.
+  /// those that warmed up if there are none: a JSON line.
   [[nodiscard]] std::string result_line() const;
 
  private:

@@ -37,7 +37,7 @@ using Variables = std::map<std::string, std::string, std::less<>>;
 struct Overridden {
   std::string name;
   std::string wanted;
-  std::string found;  ///< "nothing" where it is not set
+  std::string found;  ///< "nothing" if it is not set
   friend bool operator==(const Overridden&, const Overridden&) = default;
 };
 [[nodiscard]] std::vector<Overridden> overridden(const Variables& wanted, const Variables& found);
@@ -53,7 +53,7 @@ enum class Keeping : std::uint8_t { all, of_the_rank };
 [[nodiscard]] Variables for_keeping(const Variables& variables, const Variables& wanted,
     Keeping keeping, const std::vector<std::string>& secrets = {});
 
-/// True where these are the arguments of the rank's own command, and not of a runtime that is
+/// True if these are the arguments of the rank's own command, and not of a runtime that is
 /// about to start it: a script has its interpreter in front.
 [[nodiscard]] bool is_command_of_rank(
     const std::vector<std::string>& arguments, const std::vector<std::string>& command);

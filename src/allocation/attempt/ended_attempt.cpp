@@ -74,7 +74,7 @@ Settlement judge_ended(const EndedAttempt& attempt, bool measured, const ReadRec
   settled.pace = pace_of_nodes(attempt);
   std::string notes;
   std::vector<Evidence> evidence = evidence_of_nodes(attempt, settled, notes);
-  // The lead's own reason counts where no node tells an earlier one.
+  // The lead's own reason counts if no node tells an earlier one.
   if (attempt.own) evidence.push_back(*attempt.own);
   Ending ending = classify(evidence, measured).ending;
   settled.told_to_stop = ending.outcome == Outcome::preempted;

@@ -16,7 +16,7 @@ namespace shardsweep {
 
 class HangQuestion {
  public:
-  /// True where the nodes are to be asked now.
+  /// True if the nodes are to be asked now.
   [[nodiscard]] bool suspect(const Suspect& suspicion, double now_s);
   void answer(const std::string& node, const NoProgress& still);
   /// The suspicion, once all of `nodes` have said that it is true. A node that keeps no flight
@@ -45,7 +45,7 @@ struct RecorderReading {
 };
 
 /// "rank 3 on n2: shows no sign of life (0, 1, 2 wait in dp all_reduce 41, which it never
-/// entered)"; empty where the recorders accuse nobody. `nodes`: names by index, as far as they
+/// entered)"; empty if the recorders accuse nobody. `nodes`: names by index, as far as they
 /// are known.
 [[nodiscard]] std::string accusation(const RecorderReading& reading, std::int32_t ranks_per_node,
     const std::map<std::int32_t, std::string>& nodes);

@@ -169,7 +169,7 @@ void NodeMachine::take(const Launch& launch) {
   step_waiting();
 }
 
-/// Tells what was left here; false where something of it can't be ended.
+/// Tells what was left here; false if something of it can't be ended.
 bool NodeMachine::clean(const NodeCheck& check, AttemptId attempt) {
   if (!check.ended.empty())
     outside_.say(NodeFinding{EvidenceKind::leaked,
@@ -187,7 +187,7 @@ bool NodeMachine::clean(const NodeCheck& check, AttemptId attempt) {
   return false;
 }
 
-/// Memory of a process that has ended comes back within seconds; where it does not, no attempt
+/// Memory of a process that has ended comes back within seconds; if it does not, no attempt
 /// would find what its layout needs.
 void NodeMachine::step_waiting() {
   if (!waiting_) return;

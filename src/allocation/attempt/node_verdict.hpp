@@ -20,7 +20,7 @@ namespace shardsweep {
 /// Nodes with a device, before their median says what is usual.
 inline constexpr std::size_t least_checked = 3;
 
-/// 0 where there are too few.
+/// 0 if there are too few.
 [[nodiscard]] double usual_of(std::vector<double> values);
 
 struct NodeVerdict {

@@ -73,7 +73,7 @@ class PaceLooks {
 /// mean power.
 [[nodiscard]] Pace pace_of(const std::vector<Pace>& nodes);
 
-/// Short words for the bits of Pace::held_back; empty where the clocks are as they should
+/// Short words for the bits of Pace::held_back; empty if the clocks are as they should
 /// be. An idle GPU's low clocks and clocks that somebody has set are no reason.
 [[nodiscard]] std::vector<std::string> throttle_words(std::uint64_t bits);
 

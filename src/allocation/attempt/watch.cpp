@@ -20,7 +20,7 @@ void AttemptWatch::see(const Record& record, double now_s) {
   longest_s = std::max(longest_s, still_s);
 }
 
-/// False where it shows no progress.
+/// False if it shows no progress.
 bool AttemptWatch::take(const Record& record, double now_s) {
   switch (record.type) {
     case RecordType::start:

@@ -17,7 +17,7 @@ struct CpuUse {
 };
 
 /// Seconds of the line "cpu " of /proc/stat, without idle time, waiting for disks and what a
-/// hypervisor took; none where it is not there.
+/// hypervisor took; none if it is not there.
 [[nodiscard]] std::optional<double> busy_seconds_in(std::string_view proc_stat, double ticks_per_s);
 
 /// Use until now. Complete for an attempt once all of its processes have been reaped.

@@ -14,7 +14,7 @@ namespace shardsweep {
 struct ThreadState {
   pid_t tid = 0;
   char state = '?';
-  std::string waits_in;  ///< the kernel function; empty where the kernel does not tell
+  std::string waits_in;  ///< the kernel function; empty if the kernel does not tell
 };
 
 struct ProcessState {

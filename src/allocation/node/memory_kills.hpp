@@ -11,13 +11,13 @@
 namespace shardsweep {
 
 /// The file with the count for the process whose /proc/PID/cgroup this is, below `root`
-/// (/sys/fs/cgroup); empty where there is none.
+/// (/sys/fs/cgroup); empty if there is none.
 [[nodiscard]] std::filesystem::path memory_kills_file(
     std::string_view cgroups, const std::filesystem::path& root);
 /// Reads the count from the text of that file.
 [[nodiscard]] std::optional<std::int64_t> memory_kills_in(std::string_view text);
 
-/// So far, in this process's own control group; none where nobody counts.
+/// So far, in this process's own control group; none if nobody counts.
 [[nodiscard]] std::optional<std::int64_t> memory_kills();
 
 }  // namespace shardsweep

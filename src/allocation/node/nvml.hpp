@@ -54,7 +54,7 @@ struct NvmlCalls;
 
 class Nvml {
  public:
-  /// `library`: another file in tests only. A fault where there is none, or it can't start.
+  /// `library`: another file in tests only. A fault if there is none, or it can't start.
   [[nodiscard]] static Result<Nvml> load(const std::filesystem::path& library = default_library);
   Nvml(Nvml&&) noexcept;
   Nvml& operator=(Nvml&&) noexcept;

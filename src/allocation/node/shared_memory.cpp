@@ -65,7 +65,7 @@ std::optional<FileIdentity> mapped_file(const std::string& line) {
   return FileIdentity{makedev(major, minor), inode};
 }
 
-/// False where that can't be seen.
+/// False if that can't be seen.
 bool leave_out_mapped(const std::string& process, Candidates& candidates) {
   std::ifstream maps(process + "/maps");
   if (!maps) return false;
@@ -86,7 +86,7 @@ bool leave_out_open(const std::string& process, Candidates& candidates) {
   return !error;
 }
 
-/// False where one of our own processes keeps to itself what it uses.
+/// False if one of our own processes keeps to itself what it uses.
 bool leave_out_used(Candidates& candidates) {
   bool all_seen = true;
   for (const pid_t pid : own_processes()) {

@@ -132,7 +132,7 @@ void cut_text(std::string& text, std::size_t limit) {
   text.resize(limit);
 }
 
-/// The free text of a message, which may be cut; nullptr where it has none.
+/// The free text of a message, which may be cut; nullptr if it has none.
 template <class T>
 std::string* free_text(T& message) {
   if constexpr (requires { message.ending; }) {
