@@ -84,7 +84,7 @@ bool Acts::is_said(const AllocationRow& allocation) const {
   return channel != nullptr && channel->said == world_.version_of(allocation.id);
 }
 
-/// False where nothing else may be done about it in this tick.
+/// False if nothing else may be done about it in this tick.
 bool Acts::say_orders(const AllocationRow& allocation) {
   const std::uint64_t version = world_.version_of(allocation.id);
   // An earlier daemon may have submitted the job; its files show that.

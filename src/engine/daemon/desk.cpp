@@ -113,7 +113,7 @@ Result<bool> RequestDesk::serve_or_refuse(const PendingRequest& waiting) {
   }
 }
 
-/// False where it is not done yet. What is done is done once: where its answer can't be written
+/// False if it is not done yet. What is done is done once: where its answer can't be written
 /// the answer alone is tried again.
 Result<bool> RequestDesk::serve_one(const PendingRequest& waiting) {
   if (unsent_.find(waiting.id) == unsent_.end()) {

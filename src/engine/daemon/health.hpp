@@ -38,7 +38,7 @@ class Health {
   /// Now or a moment ago: what has failed meanwhile is the storage's fault.
   [[nodiscard]] bool storage_fails() const;
   /// How a pass ended, and whether answers to requests can't be written. The pass's own result,
-  /// or `rejected` where the database's folder is gone.
+  /// or `rejected` if the database's folder is gone.
   [[nodiscard]] Result<void> note_pass(Result<void> pass, bool unsent);
 
  private:

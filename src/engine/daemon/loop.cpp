@@ -143,7 +143,7 @@ Result<void> serve_requests(Daemon& daemon, const DaemonParts& parts) {
   return {};
 }
 
-/// Ticks until there is a reason to end. True where the lease is given back already.
+/// Ticks until there is a reason to end. True if the lease is given back already.
 Result<bool> live(Daemon& daemon, const DaemonParts& parts, const LifeOptions& options,
     const StopSignals& signals) {
   const auto first_work_by =

@@ -22,13 +22,13 @@ struct LifeOptions {
   bool take_over = false;          ///< replaces a daemon that is stopped or can't be reached
 };
 
-/// Runs a daemon in this process. `busy` where another one holds the database: the message
+/// Runs a daemon in this process. `busy` if another one holds the database: the message
 /// names its host, pid and since when. SIGTERM and SIGINT end it after the tick; what runs goes
 /// on.
-/// True where nothing was left to do.
+/// True if nothing was left to do.
 [[nodiscard]] Result<bool> run_daemon(DaemonParts parts, const LifeOptions& options);
 
-/// True where the daemon may end: the database has no work left, the lease is given back, and a
+/// True if the daemon may end: the database has no work left, the lease is given back, and a
 /// last look finds no request. Where a request came meanwhile, the lease is taken again. A
 /// request that comes later finds no daemon, and its command starts the next one.
 [[nodiscard]] Result<bool> leave_if_idle(Daemon& daemon, const DaemonParts& parts);

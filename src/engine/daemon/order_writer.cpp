@@ -47,7 +47,7 @@ void make_side_run(AttemptSpec& spec, SideRun side) {
 
 }  // namespace
 
-/// False where a part of them is left for the next tick.
+/// False if a part of them is left for the next tick.
 Result<bool> OrderWriter::send_orders(const AllocationRow& allocation) {
   SHARDSWEEP_ASSIGN(Channel * channel, channels_.of(allocation));
   const bool controlled = sweeps_.spec_of(allocation.sweep)

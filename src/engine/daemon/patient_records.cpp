@@ -15,7 +15,7 @@
 namespace shardsweep {
 namespace {
 
-/// A fault where they are there and can't be read: then nothing may be concluded. What a lead
+/// A fault if they are there and can't be read: then nothing may be concluded. What a lead
 /// has `packed` is there, whether this host sees it yet or not.
 Result<RecordsSummary> read_records(
     const AttemptPaths& paths, const std::string& nonce, bool packed) {
@@ -97,7 +97,7 @@ void PatientRecords::tell(SweepId sweep) {
       first == nullptr ? "" : first->why);
 }
 
-/// Why a result can't be true; empty where nothing is known against it.
+/// Why a result can't be true; empty if nothing is known against it.
 Result<std::string> PatientRecords::doubt_of(
     const AttemptRow& attempt, const AddMeasurement& result) {
   const TrialRow* trial = world_.trial(attempt.trial);

@@ -26,8 +26,8 @@ namespace shardsweep {
 /// news.
 [[nodiscard]] bool only_waits(const World& world);
 
-/// Live allocations, each a file to be looked at in every tick; 0 where one is on the daemon's
-/// own machine, where nothing is assigned ahead and an end can be answered at once.
+/// Live allocations, each a file to be looked at in every tick; 0 if one is on the daemon's
+/// own machine: nothing is assigned ahead there, and an end is answered at once.
 [[nodiscard]] std::size_t live_in_jobs(const World& world);
 
 }  // namespace shardsweep

@@ -34,7 +34,7 @@ struct Control {
 };
 /// Makes a control on all slots of `nodes` nodes. `example`: any trial of the sweep; a network
 /// probe alone names its model. A fault if the numbers of the control's layout don't divide.
-/// `example`: any trial of the sweep; a network probe alone names its model. A fault where the
+/// `example`: any trial of the sweep; a network probe alone names its model. A fault if the
 /// numbers of the control's layout don't divide.
 [[nodiscard]] Result<Control> control_of(
     const SweepSpec& sweep, const std::optional<Point>& example, std::int32_t nodes);

@@ -44,7 +44,7 @@ struct DecideInput {
   std::map<SweepId, HandOut> wanted{};
 };
 
-/// Skips what the rules leave out, makes allocations and assigns attempts ahead. True where it
+/// Skips what the rules leave out, makes allocations and assigns attempts ahead. True if it
 /// has assigned as much as one pass may: the rest is the next one's.
 bool decide(World& world, const DecideInput& input);
 

@@ -30,7 +30,7 @@ void add_event(Fold fold, AddEvent event) {
 
 namespace {
 
-/// True where nothing but the missing result speaks against the attempt.
+/// True if nothing but the missing result speaks against the attempt.
 bool ended_in_peace(const Ending& said) {
   return said.outcome == Outcome::completed ||
       (said.outcome == Outcome::crashed && said.source == SaidBy::exit && said.exit_code == 0);

@@ -59,7 +59,7 @@ void end_probe(Fold fold, const Policy& policy, const AllocationRow& allocation,
 
 /// Makes a probe due again that was not run, because no sweep waits for the node any more.
 void put_off_probe(Fold fold, const AllocationRow& allocation);
-/// True where a node is to be tried again, and there is work that it could do.
+/// True if a node is to be tried again, and there is work that it could do.
 [[nodiscard]] bool probe_is_due(const World& world, Timestamp now);
 
 /// Slurm has no nodes for a job without those that are excluded: they come back, all of them.
@@ -72,7 +72,7 @@ void judge_nodes(Fold fold, const Policy& policy);
 
 /// Nodes that new allocations must not get, by name.
 [[nodiscard]] std::vector<std::string> nodes_out(const World& world);
-/// True where an allocation holds a node that is out: it gets no more work.
+/// True if an allocation holds a node that is out: it gets no more work.
 [[nodiscard]] bool holds_node_out(const World& world, AllocationId allocation);
 
 /// First node of a list in Slurm's form: the batch host. Empty: it names none.

@@ -24,7 +24,7 @@ struct ExpectedValues {
   std::vector<double> losses{};
 };
 
-/// Why a result is not that of the trial's runner; empty where it is, or where one of them is
+/// Why a result is not that of the trial's runner; empty if it is, or where one of them is
 /// not known. A runner of another name is somebody's trainer within a runner.
 [[nodiscard]] std::string why_other_runner(const RunnerName& trials, const RunnerName& said);
 
@@ -33,7 +33,7 @@ struct ExpectedValues {
 [[nodiscard]] std::optional<double> other_tokens(
     double tokens_per_s, double step_ms, double tokens, double rounding);
 
-/// Why the metrics of a result (metric.hpp, by name) can't be true; empty where they can. A
+/// Why the metrics of a result (metric.hpp, by name) can't be true; empty if they can. A
 /// model FLOPs utilisation above 1 is faster than the hardware; parameters and tokens of a
 /// train step are exact; speed and time of a train step have to give these tokens, but for a
 /// tenth, since means and medians differ; a loss is held against the median of at least two others

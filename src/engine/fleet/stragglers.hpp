@@ -27,7 +27,7 @@ struct NodePace {
 };
 
 /// `nodes`: of the attempt, each with as many ranks, in their order. Ranks are compared within
-/// their pipeline stage; a node that shares no stage with another is left out. Empty where the
+/// their pipeline stage; a node that shares no stage with another is left out. Empty if the
 /// runner tells no times.
 [[nodiscard]] std::vector<NodePace> paces(
     const OwnWork& work, const std::vector<std::string>& nodes);

@@ -36,7 +36,7 @@ struct RestApi {
 /// Body of the update that lets a held job start: not a job within a map, as of a submission.
 inline constexpr std::string_view release_body = R"({"hold":false})";
 
-/// Why slurmrestd has not done what it was asked for; empty where it has. A field that it
+/// Why slurmrestd has not done what it was asked for; empty if it has. A field that it
 /// ignores is a refusal.
 [[nodiscard]] std::string why_refused(long status, std::string_view body);
 

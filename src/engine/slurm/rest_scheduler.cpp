@@ -241,7 +241,7 @@ class SlurmRestScheduler final : public Scheduler {
   /// A socket of our own needs no token: slurmrestd runs as us.
   [[nodiscard]] bool needs_token() const { return settings_.url.compare(0, 5, "unix:") != 0; }
 
-  /// True where requests can be made now; else what is missing has been asked for.
+  /// True if requests can be made now; else what is missing has been asked for.
   bool ready() {
     if (now_s() < not_before_s_) return false;
     if (needs_token() && !fresh_token()) return false;

@@ -22,7 +22,7 @@ std::optional<std::int64_t> index_of_id(std::string_view id) {
   return mark == std::string_view::npos ? std::nullopt : index_in(id.substr(mark + 1));
 }
 
-/// "3" or "3-5", appended to `indices`; false where it is neither.
+/// "3" or "3-5", appended to `indices`; false if it is neither.
 bool add_range(std::string_view text, std::vector<std::int64_t>& indices) {
   constexpr std::int64_t longest_array = 100'000;
   const std::size_t dash = text.find('-');

@@ -39,7 +39,7 @@ struct Job {
 [[nodiscard]] std::string queue_format();
 [[nodiscard]] std::string accounting_format();
 
-/// All jobs of an output, or a fault where a line of it is no job: then nothing may be
+/// All jobs of an output, or a fault if a line of it is no job: then nothing may be
 /// concluded from it, least of all that a job is gone.
 [[nodiscard]] Result<std::vector<Job>> parse_queue(std::string_view text);
 [[nodiscard]] Result<std::vector<Job>> parse_accounting(std::string_view text);
@@ -64,7 +64,7 @@ struct Reading {
 /// One line for people: "NODE_FAIL (NodeDown)", "FAILED, exit code 0:53: Slurm could not …".
 /// "cancelled by you (scancel)" if its state names `own_uid`.
 [[nodiscard]] std::string describe(const Job& job, std::int64_t own_uid);
-/// Why it waits, in plain words with what to do about it; empty where there is nothing to say.
+/// Why it waits, in plain words with what to do about it; empty if there is nothing to say.
 [[nodiscard]] std::string explain_reason(std::string_view reason);
 
 }  // namespace shardsweep::slurm

@@ -24,7 +24,7 @@ namespace shardsweep::slurm {
 namespace {
 
 constexpr int clean_looks = 2;
-/// The lead's exit code where another one has the claim, or Slurm has started the job again.
+/// The lead's exit code if another one has the claim, or Slurm has started the job again.
 constexpr int exit_not_claimed = 75;
 /// How Slurm ends a job that must not be requeued when its launch fails.
 constexpr const char* prolog_hint =
@@ -32,7 +32,7 @@ constexpr const char* prolog_hint =
 
 /// One job, by what both lists say of it.
 struct ListedJob {
-  const Job* job = nullptr;  ///< the queue's row where there is one
+  const Job* job = nullptr;  ///< the queue's row if there is one
   Reading reading;
   int exit_code = 0;
 };
@@ -132,7 +132,7 @@ SchedulerEvent seen(const AllocationHandle& handle, const ListedJob& known, std:
   return event;
 }
 
-/// One more look without it; true where it has been missed for long enough.
+/// One more look without it; true if it has been missed for long enough.
 bool missed_again(
     const AllocationHandle& handle, Missing what, const LookContext& context, MissedJobs& missed) {
   Absence& miss = missed[handle.token];

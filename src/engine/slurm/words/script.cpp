@@ -65,7 +65,7 @@ class Renderer {
         std::find(values_.optional.begin(), values_.optional.end(), key) != values_.optional.end();
   }
 
-  /// The line with its tags replaced; nothing where an optional key has no value. `element`
+  /// The line with its tags replaced; nothing if an optional key has no value. `element`
   /// stands for the list's.
   Result<std::optional<std::string>> fill(std::string_view line, const std::string* element) {
     std::string filled;

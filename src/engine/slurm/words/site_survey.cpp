@@ -18,7 +18,7 @@ namespace {
 constexpr double mebi = 1 << 20;
 constexpr double kibi = 1 << 10;
 
-/// The leading number of "32000+"; 0 where there is none.
+/// The leading number of "32000+"; 0 if there is none.
 std::int64_t leading_number(std::string_view text) {
   std::int64_t value = 0;
   (void)std::from_chars(text.data(), text.data() + text.size(), value);

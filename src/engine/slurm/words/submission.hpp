@@ -15,7 +15,7 @@
 
 namespace shardsweep::slurm {
 
-/// `exit_code` is -1 where sbatch was ended by a signal or at its deadline.
+/// `exit_code` is -1 if sbatch was ended by a signal or at its deadline.
 [[nodiscard]] SchedulerEvent read_submission(
     const std::string& token, int exit_code, std::string_view out, std::string_view err);
 
