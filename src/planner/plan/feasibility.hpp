@@ -32,7 +32,7 @@ class Judge {
   Judge(const SweepSpec& sweep, const Capabilities& runner, PointFilter* excludes,
       PointFilter* runner_rules);
 
-  /// The first constraint that a point breaks; `constraint` is -1 where it breaks none.
+  /// The first constraint that a point breaks; `constraint` is -1 if it breaks none.
   struct Finding {
     int constraint = -1;     ///< index into constraints()
     int rule = -1;           ///< index of the exclude, limit or rule of the runner

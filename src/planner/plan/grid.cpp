@@ -27,7 +27,7 @@ std::int64_t plus(std::int64_t a, std::int64_t b) {
   return a > largest_count - b ? largest_count : a + b;
 }
 
-// The product exists where something varies in it, or where nothing is picked by hand.
+// The product exists if something varies in it, or if nothing is picked by hand.
 bool has_product(const SweepSpec& sweep) {
   const bool varies = std::any_of(
       sweep.axes.begin(), sweep.axes.end(), [](const AxisValues& axis) { return !axis.automatic; });

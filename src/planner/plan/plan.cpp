@@ -206,7 +206,7 @@ class Planner {
     plan_.trials.push_back({point, prediction, static_cast<std::int32_t>(lane)});
   }
 
-  std::vector<Guess>* guesses_;                          ///< in order; null: not wanted
+  std::vector<Guess>* guesses_;                          ///< guesses in order; null: not wanted
   std::vector<std::pair<std::int64_t, Guess>> guessed_;  ///< guesses with numbers of the grid
   const SweepSpec& sweep_;
   const Grid& grid_;

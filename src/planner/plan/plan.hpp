@@ -16,7 +16,7 @@
 namespace shardsweep {
 
 /// `excludes` is compiled from sweep.excludes and `runner_rules` from runner.rules, in their
-/// order; null where there are none. The order is the same for the same input: lanes by nodes,
+/// order; null if there are none. The order is the same for the same input: lanes by nodes,
 /// then GPUs, then predicted tokens/s per GPU, best first; within a lane by micro_batch, then
 /// grad_accum, then repeat, ascending.
 /// Faults (invalid_input): those of Grid::make; an expression that fails while it is evaluated.

@@ -229,9 +229,9 @@ std::int64_t activation_extent(const ActivationStage& stage) {
 
 namespace {
 
-// At most four blocks live at a time. Equal layers that follow each other take turns in the same
-// places from the third one on, and so do micro-batches: an even count is replayed as four of them,
-// an odd one as three.
+// Shortens a count: at most four blocks live at a time. Equal layers that follow each other take
+// turns in the same places from the third one on, and so do micro-batches: an even count is
+// replayed as four of them, an odd one as three.
 std::int64_t few(std::int64_t count) {
   return count <= 4 ? count : 4 - count % 2;
 }

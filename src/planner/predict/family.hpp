@@ -36,7 +36,7 @@ namespace shardsweep {
 /// one family, and measure whole layouts.
 [[nodiscard]] bool is_kin(const SweepSpec& a, const SweepSpec& b);
 
-/// The family of a user's file of this name; else the one whose name begins the runner's; where
+/// The family of a user's file of this name; else the one whose name begins the runner's; if
 /// none does, shardbench's formulas, which are plain, as somebody else's: not exact.
 [[nodiscard]] const Family& family_of_runner(std::string_view runner);
 

@@ -159,7 +159,7 @@ struct LayerShape {
   [[nodiscard]] double own_experts() const {
     return matrices * hidden * expert_ffn * experts / ep / expert_tp;
   }
-  /// Ranks that divide the rows on their way to experts: where no tp splits an expert, each has
+  /// Ranks that divide the rows on their way to experts: if no tp splits an expert, each has
   /// those of its own part of the sequence. Below 1: ranks that split an expert have each
   /// other's rows.
   [[nodiscard]] double row_parts(bool sequence_parallel) const {

@@ -199,7 +199,7 @@ StageKeeps kept_by_stage(
 }
 
 struct ActivationBytes {
-  double in_flight, one;  // with all micro-batches of a pipeline in flight, and with one
+  double in_flight, one;  // bytes of all micro-batches in flight, and of one
 };
 
 // One layer's on a rank: all that it makes, and what of it is kept.

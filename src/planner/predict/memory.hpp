@@ -116,7 +116,7 @@ struct RunTraits {
 /// A stage between the first and the last, if those have layers of their own number; else 0.
 [[nodiscard]] std::int32_t stage_between(const Layout& layout);
 
-/// The first stage whose layers all have experts; 0 where the first ones are not dense.
+/// The first stage whose layers all have experts; 0 if the first ones are not dense.
 [[nodiscard]] std::int32_t sparse_stage(
     const LayerShape& shape, const Layout& layout, StageSplit split);
 

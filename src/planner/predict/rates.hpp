@@ -75,7 +75,7 @@ struct StepCheck {
 [[nodiscard]] std::string step_text(const StepCheck& check);
 
 /// The cluster with what was measured in place of what it said. A data sheet's peak and link
-/// bandwidth stay, and their efficiencies are what is reached of them; where there is none, the
+/// bandwidth stay, and their efficiencies are what is reached of them; if there is none, the
 /// measured rate is the peak (so that MFU is a share of what the machine's own products reach)
 /// or the bandwidth. Rates of a GPU are those of the run with most ranks on one node: that is
 /// how sweeps use it, and ranks may share a host. Latencies are per message of TimeModel's

@@ -293,7 +293,7 @@ class TimeModel {
   /// Parameters of a rank's matrices in one layer.
   struct Matrices {
     double multiplied = 0;  ///< parameters that multiply each token
-    double narrow = 0;      ///< those of experts among them
+    double narrow = 0;      ///< part of `multiplied` that is experts
     double held = 0;        ///< all parameters of the rank
     bool experts = false;
   };

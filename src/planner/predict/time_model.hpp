@@ -27,9 +27,9 @@ struct TimeEstimate {
   double compute_s = 0;  ///< matrix products of the slowest stage, recomputation included
   double memory_s = 0;   ///< traffic through device memory between them
   double launch_s = 0;   ///< how much longer the host takes to launch than the device to run
-  double tp_s =
-      0;  ///< all-reduces, or all-gathers and reduce-scatters, of every layer; its ring over cp
-  double pp_s = 0;       ///< activations and their gradients between stages
+  double tp_s = 0;  ///< tp's all-reduces, or all-gathers and reduce-scatters, of every layer; its
+                    ///< ring over cp
+  double pp_s = 0;  ///< activations and their gradients between stages
   double bubble_s = 0;   ///< (p - 1)/(v m) of a stage's time [Narayanan, arXiv 2104.04473]
   double dp_s = 0;       ///< gradients and ZeRO's weights, as far as backward does not hide them
   double update_s = 0;   ///< the optimizer
