@@ -20,7 +20,7 @@ tl::unexpected<Fault> broken(std::string what) {
   return fault(FaultKind::invalid_input, "the runner's capabilities: " + std::move(what));
 }
 
-/// The items of an array at `key`; empty where the key is absent.
+/// The items of an array at `key`; empty if the key is absent.
 Result<std::vector<Json>> items_of(const Json& object, std::string_view key) {
   const auto found = object.find(key);
   if (found == object.end()) return std::vector<Json>{};

@@ -37,7 +37,7 @@ class Presets {
       : folder_(std::move(folder)), sources_(sources), mistakes_(mistakes) {}
 
   /// `node` names the model, or a file that holds what a model of `models:` may hold:
-  /// `./mine.yaml`, or Hugging Face's config.json. None where there is no such preset, or it has
+  /// `./mine.yaml`, or Hugging Face's config.json. None if there is no such preset, or it has
   /// mistakes.
   [[nodiscard]] std::optional<ModelSpec> model(const YamlNode& node) const;
   /// Or a file that holds what a `cluster:` map may hold: `calibrated/h100.yaml`.

@@ -291,7 +291,7 @@ std::string reference_text(const std::vector<ReferenceTable>& tables) {
   for (const auto& table : tables) {
     out += fmt::format("{}{}:\n", out.empty() ? "" : "\n", table.title);
     for (const auto& row : table.rows) {
-      // A unit stands in brackets, where there is one.
+      // A unit stands in brackets, if there is one.
       const bool has_unit = table.columns[1] == "unit";
       out += has_unit && row[1].empty() ? fmt::format("  {}", row[0])
           : has_unit                    ? fmt::format("  {} [{}]", row[0], row[1])

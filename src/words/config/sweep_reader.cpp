@@ -224,7 +224,7 @@ Result<SweepSpec> SweepReader::read(const YamlNode& root) {
     return refuse(root, "the file is empty; 'shardsweep new' prints a sweep to start from");
   SHARDSWEEP_TRY(expect_map(root, the_file));
   sweep_.position = position_of(root);
-  // The grid first: what is missing in it is told only where nothing before was misread.
+  // The grid first: what is missing in it is told only if nothing before was misread.
   check_top_keys(root);
   read_models(root);
   read_grid(root);

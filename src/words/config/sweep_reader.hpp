@@ -27,7 +27,7 @@ class ModelShelf {
  public:
   ModelShelf(const Presets& presets, std::vector<ModelSpec>& models)
       : presets_(presets), models_(models) {}
-  /// The index of the model that `node` names; none where there is no such model, or its preset
+  /// The index of the model that `node` names; none if there is no such model, or its preset
   /// has mistakes.
   [[nodiscard]] std::optional<std::int64_t> index(const YamlNode& node);
 
@@ -48,12 +48,12 @@ struct AxisEntry {
 [[nodiscard]] std::vector<AxisEntry> axis_entries(const YamlNode& map, std::string_view what,
     const std::vector<std::string_view>& others, Mistakes& mistakes);
 
-/// One value, or `auto`; none where it has a mistake.
+/// One value, or `auto`; none if it has a mistake.
 [[nodiscard]] std::optional<AxisValues> read_axis_setting(
     const AxisInfo& axis, const YamlNode& node, ModelShelf& models, Mistakes& mistakes);
 
 enum class Repeats : std::uint8_t { refused, allowed };
-/// A list of different values, a single one, or `auto`; none where it has a mistake.
+/// A list of different values, a single one, or `auto`; none if it has a mistake.
 [[nodiscard]] std::optional<AxisValues> read_axis_values(const AxisInfo& axis, const YamlNode& node,
     ModelShelf& models, Mistakes& mistakes, Repeats repeats = Repeats::refused);
 

@@ -72,7 +72,7 @@ int authorize(void* /*self*/, int action, const char* /*first*/, const char* sec
 void set_limits(sqlite3* handle) {
   constexpr int most_text = 64 * 1024;
   constexpr int most_depth = 200;
-  constexpr int most_pattern = 100;  // LIKE takes quadratic time in it
+  constexpr int most_pattern = 100;  // time of LIKE is quadratic in it
   sqlite3_db_config(handle, SQLITE_DBCONFIG_DQS_DML, 0, nullptr);
   sqlite3_db_config(handle, SQLITE_DBCONFIG_DQS_DDL, 0, nullptr);
   sqlite3_db_config(handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
@@ -131,7 +131,7 @@ std::string all_sql(
   std::string sql = "SELECT CASE";
   for (std::size_t i = 0; i < expressions.size(); ++i)
     sql += fmt::format(" WHEN ({}\n) THEN {}", expressions[i], i);
-  // The first branch keeps CASE valid where there is no expression.
+  // The first branch keeps CASE valid if there is no expression.
   return sql + fmt::format(" WHEN 0 THEN 0 ELSE -1 END FROM {}", row_sql(columns));
 }
 
@@ -188,7 +188,7 @@ class SqlFilter : public PointFilter {
     return match;
   }
 
-  // True where there is a row; the texts live as long as the columns: SQLite need not copy
+  // True if there is a row; the texts live as long as the columns: SQLite need not copy
   // them.
   bool run(sqlite3_stmt* statement) {
     looks_ = 0;

@@ -245,7 +245,7 @@ class Config {
 /// How many layers have what.
 struct Kinds {
   std::int64_t attention = 0;
-  std::int64_t window = 0;  ///< those with a window
+  std::int64_t window = 0;  ///< layers with a window
   std::int64_t state = 0;
   std::int64_t dense = 0;
   std::int64_t experts = 0;

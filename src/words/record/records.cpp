@@ -47,7 +47,7 @@ std::optional<double> number_of(const JsonValue& record, std::string_view key) {
   return std::isfinite(value) ? std::optional(value) : std::nullopt;
 }
 
-/// Numbers of all ranks; empty where one of them is none, or there are more than any world has.
+/// Numbers of all ranks; empty if one of them is none, or there are more than any world has.
 template <class T>
 std::vector<T> numbers_of(const JsonValue& record, std::string_view key) {
   constexpr std::size_t most_ranks = 100'000;

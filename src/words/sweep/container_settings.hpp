@@ -16,7 +16,7 @@ namespace shardsweep {
 /// are those of both. What reaches ranks through the site's `env` is named for the container.
 [[nodiscard]] ContainerSpec joined(const ContainerSpec& sweep, const SiteSpec& site);
 
-/// A fault where a runtime has no image, or an image no runtime; and where a container must be
+/// A fault if a runtime has no image, or an image no runtime; and where a container must be
 /// made on each node and no agent is there to do so.
 [[nodiscard]] Result<void> check_container(const ContainerSpec& container, LaunchMode launch);
 

@@ -37,7 +37,7 @@ void add_layout(std::vector<std::string>& argv, const Point& point) {
   for (const AxisInfo& axis : axes()) {
     // The model's shape and the world say them.
     if (axis.kind == AxisKind::model || axis.is(AxisUse::world)) continue;
-    // Runners that know no such flag get none where it would say nothing.
+    // Runners that know no such flag get none if it would say nothing.
     if (axis.name == "cp_mode" && point.layout.cp == 1) continue;
     const auto value = axis.get(point);
     if (axis.is(AxisUse::optional_flag) && value == axis.default_value) continue;

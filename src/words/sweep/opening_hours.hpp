@@ -22,10 +22,10 @@ inline constexpr std::int32_t minutes_of_week = 7 * 24 * 60;
 /// The way back.
 [[nodiscard]] std::string opening_hours_text(const OpeningHours& hours);
 
-/// Minutes until they end, 0 where they are over; a week where they never end. `minute`: of the
+/// Minutes until they end, 0 if they are over; a week where they never end. `minute`: of the
 /// week, from Monday 00:00.
 [[nodiscard]] std::int32_t open_for_min(const OpeningHours& hours, std::int32_t minute);
-/// Minutes until they begin; 0 where they have begun.
+/// Minutes until they begin; 0 if they have begun.
 [[nodiscard]] std::int32_t opens_in_min(const OpeningHours& hours, std::int32_t minute);
 
 /// "Mon 20:00"

@@ -46,7 +46,7 @@ class CapturePattern {
   /// keys side by side.
   [[nodiscard]] static Result<CapturePattern> parse(std::string_view text);
 
-  /// Key and number of each `{key}`; empty where the line does not fit.
+  /// Key and number of each `{key}`; empty if the line does not fit.
   [[nodiscard]] std::vector<std::pair<std::string_view, PrintedNumber>> capture(
       std::string_view line) const;
   [[nodiscard]] const std::vector<Piece>& pieces() const { return pieces_; }

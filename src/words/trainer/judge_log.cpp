@@ -618,7 +618,7 @@ class Judge {
   const TrainerLog& log_;
   const ExpectedRun& expected_;
   std::span<const LoggedStep> window_;    ///< all train steps behind the warm-up that count
-  std::vector<const LoggedStep*> timed_;  ///< those that were not skipped
+  std::vector<const LoggedStep*> timed_;  ///< train steps that were not skipped
   bool batch_is_samples_ = false;
   std::int64_t left_out_ = 0;  ///< train steps of the warm-up that were not printed
   JudgedLog judged_;

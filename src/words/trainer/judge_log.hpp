@@ -55,7 +55,7 @@ struct JudgedLog {
   LogMeasurement measurement;
   std::vector<std::string> faults;  ///< sentences; with any of them the numbers don't count
   std::vector<std::string> notes;   ///< missing facts
-  bool has_nan = false;             ///< one of the faults is a loss that is no number
+  bool has_nan = false;             ///< a loss is no number, which is among the faults
   bool will_repeat = false;         ///< another start would print the same contradiction
 };
 

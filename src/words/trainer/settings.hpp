@@ -36,7 +36,7 @@ class Settings {
   [[nodiscard]] static Settings of(const LayoutWords& words, std::string_view text);
 
   [[nodiscard]] bool has(std::string_view name) const { return values_.contains(name); }
-  /// Empty where it is missing.
+  /// Empty if it is missing.
   [[nodiscard]] std::string_view text(std::string_view name) const;
   /// By its bare name, of lines also with the names of what it is nested in: section_name. Null
   /// if it is missing.

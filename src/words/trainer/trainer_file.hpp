@@ -21,7 +21,7 @@
 namespace shardsweep {
 
 struct TrainerRule {
-  std::string when;  ///< expression that is true where it does not start
+  std::string when;  ///< expression that is true if it does not start
   std::string why;
   std::string source;  ///< place that says so: file, line, commit
   std::size_t at = 0;  ///< index of the value that begins it, or that names the trainer it is of

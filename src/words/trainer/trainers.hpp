@@ -67,7 +67,7 @@ struct Trainer {
 [[nodiscard]] std::span<const Trainer> trainers();
 /// Patterns as in capture.hpp: the section `log` of its file.
 [[nodiscard]] std::vector<std::string_view> log_patterns(std::string_view trainer);
-/// Null where there is none of that name.
+/// Null if there is none of that name.
 [[nodiscard]] const Trainer* find_trainer(std::string_view name);
 /// A sentence about a name that none has, with the one that was probably meant.
 [[nodiscard]] std::string unknown_trainer(std::string_view name);
