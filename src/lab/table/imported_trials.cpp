@@ -51,7 +51,7 @@ class Importer {
     imported.labels = options_.labels;
     for (const auto* name : {"kernel", "software_version", "oom_error"})
       imported.labels.emplace_back(name);
-    // Of several versions the one that is submitted last is shown.
+    // Keep the newest version for last: the trial that is submitted last is shown.
     const auto is_newest = [this](const RecordedRun& run) {
       return !run.comparable.empty() ||
           (!recorded_.newest_version.empty() && run.software_version == recorded_.newest_version);
@@ -87,7 +87,7 @@ class Importer {
           Predictor(options_.cluster, *options_.family).predict(model, sweep_.measure, trial.point);
     }
     trial.metrics = metrics_of(run, model);
-    // As the table says it; a sweep file's worlds below a node have none.
+    // Take the table's node count; a sweep file's worlds below a node have none.
     trial.point.nodes = run.nodes;
     for (std::size_t i = 0; i < run.labels.size(); ++i)
       trial.labels.push_back(recorded_.labels[i].values[static_cast<std::size_t>(run.labels[i])]);
@@ -131,8 +131,8 @@ class Importer {
   const RecordedSweep& recorded_;
   const ImportOptions& options_;
   SweepSpec sweep_;
-  std::map<std::string, Identifier> names_;      // by software version
-  std::map<std::string, std::int32_t> repeats_;  // by identity of the first
+  std::map<std::string, Identifier> names_;      // identifiers by software version
+  std::map<std::string, std::int32_t> repeats_;  // repeats by identity of the first
 };
 
 }  // namespace

@@ -12,11 +12,11 @@
 
 namespace shardsweep {
 
-/// What a table does not say of itself.
+/// Facts that a table lacks about itself.
 struct ImportOptions {
-  std::string name;  ///< of the sweep
+  std::string name;  ///< name of the sweep
   ClusterSpec cluster;
-  const Family* family = nullptr;   ///< of the trainer; null: unknown, nothing is predicted
+  const Family* family = nullptr;   ///< family of the trainer; null: unknown, no predictions
   std::vector<std::string> labels;  ///< names for RecordedSweep::labels, label_names()
 };
 

@@ -217,7 +217,7 @@ class NanotronReader {
 
   const CsvTable& table_;
   SweepBuilder builder_;
-  std::map<std::int64_t, std::int64_t> ffn_;  // by hidden size
+  std::map<std::int64_t, std::int64_t> ffn_;  // widths by hidden size
 };
 
 }  // namespace

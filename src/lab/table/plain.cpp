@@ -26,7 +26,7 @@ constexpr std::array<std::string_view, 8> own_columns{"kernel", "model", "outcom
     "oom_error"};
 constexpr std::size_t most_models = 4096;
 
-/// What one model's rows say of its shape; 0: nothing yet.
+/// Shape of one model as far as its rows tell; 0: not told yet.
 struct Shape {
   ModelSpec spec;
   std::optional<bool> tied;
@@ -64,7 +64,7 @@ class PlainReader {
     }
     tied_ = table_.has(tied_column) ? tied_column : "tie_word_embeddings";
     known.insert(std::string(tied_));
-    // What `results` calls it: the runner is the software.
+    // Name in `results`: the runner is the software.
     version_ = table_.has("software_version") ? "software_version" : "runner_version";
     known.insert(std::string(version_));
     if (!table_.has("model")) return table_.refuse_header("there is no column 'model'");
@@ -302,7 +302,7 @@ class PlainReader {
   SweepBuilder builder_;
   std::filesystem::path presets_;
   std::map<const AxisInfo*, std::string> axis_columns_;
-  std::vector<std::string_view> shape_columns_;  // as shape_fields
+  std::vector<std::string_view> shape_columns_;  // names in the order of shape_fields
   std::string_view tied_;
   std::string_view version_;
   std::map<std::string, Shape> shapes_;

@@ -32,7 +32,7 @@ Value text_or_null(const std::string& text) {
   return text.empty() ? Value() : Value(text);
 }
 
-// What a row says beside its labels, under these names in `results`.
+// Facts of a row beside its labels, under these names in `results`.
 constexpr std::array<std::string_view, 3> row_columns{"kernel", "software_version", "oom_error"};
 
 /// "AllReduce (GB/s)" as allreduce_gb_s.
@@ -80,7 +80,7 @@ std::vector<Column> columns_of(const RecordedSweep& sweep) {
   columns.push_back(by_row("kernel", std::move(kernel)));
   columns.push_back(by_row("software_version", std::move(version)));
   columns.push_back(by_row("oom_error", std::move(oom_error)));
-  // By the header's name, and by the name in `results`: a header may be a word of SQL.
+  // Add a label by the header's name, and by the name in `results`: a header may be a word of SQL.
   const auto names = label_names(sweep);
   for (std::size_t i = 0; i < sweep.labels.size(); ++i) {
     const auto& label = sweep.labels[i];

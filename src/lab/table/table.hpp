@@ -35,7 +35,7 @@ class CsvTable {
   [[nodiscard]] std::size_t rows() const { return cells_.size() - 1; }
   [[nodiscard]] const std::vector<std::string>& columns() const { return names_; }
   [[nodiscard]] bool has(std::string_view column) const { return by_name_.contains(column); }
-  /// nullptr where there is no such column or the cell is empty.
+  /// nullptr if there is no such column or the cell is empty.
   [[nodiscard]] const config::YamlNode* cell(std::size_t row, std::string_view column) const;
   [[nodiscard]] const config::YamlNode& cell(std::size_t row, std::size_t column) const {
     return cells_[row + 1][column];
@@ -54,7 +54,7 @@ class CsvTable {
 /// A whole number, also as tables with gaps write it: 16.0.
 [[nodiscard]] Result<std::int64_t> read_whole(
     const config::YamlNode& cell, std::string_view column, std::int64_t least, std::int64_t most);
-/// A number above 0, or none where it is 0.
+/// A number above 0, or none if it is 0.
 [[nodiscard]] Result<std::optional<double>> read_amount(
     const config::YamlNode& cell, std::string_view column);
 /// true, false, True, False, 0, 1.
