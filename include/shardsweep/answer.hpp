@@ -60,7 +60,8 @@ enum class DoubtKind : std::uint8_t {
   network,         ///< a control found the network, or the machine, in another state
   clocks,          ///< the SM clocks differ
   mixed_software,  ///< runs of several versions, settings or programs are ranked together
-  contradiction,   ///< by another sweep's speed of the layout, or by how the run itself ended
+  contradiction,   ///< contradicted by another sweep's speed of the layout, or by how the run
+                   ///< itself ended
   rounding,        ///< the logs round the gap away
   unconfirmed,     ///< finals on other nodes were asked for, and could not be held
 };

@@ -50,8 +50,8 @@ inline constexpr std::array<std::string_view, 2> recompute_aliases{
 inline constexpr std::array<std::string_view, 2> seq_len_aliases{"sequence_length", "seq_length"};
 inline constexpr std::array<std::string_view, 2> nodes_aliases{"num_nodes", "nnodes"};
 inline constexpr std::array<std::string_view, 2> gpus_aliases{"world_size", "num_gpus"};
-// With every dimension named, as Megatron-LM names them. The ranks of ep are neighbours among
-// those of cp and dp, wherever these stand.
+// Synonyms with every dimension named, as Megatron-LM names them. The ranks of ep are neighbours
+// among those of cp and dp, wherever these stand.
 inline constexpr std::array<WordSynonym, 5> rank_order_synonyms{
     {{"tp-cp-dp-pp", "tp-dp-pp"}, {"tp-cp-ep-dp-pp", "tp-dp-pp"}, {"tp-pp-cp-dp", "tp-pp-dp"},
         {"cp-dp-tp-pp", "dp-tp-pp"}, {"tp-cp-ep-pp-dp", "tp-cp-pp-dp"}}};

@@ -15,8 +15,8 @@
 
 namespace shardsweep {
 
-/// Before the first attempt, or as the allocation ends. `pairs`: right behind `before`, the
-/// network between two nodes each (attempt/network_check.hpp).
+/// Time of a check: before the first attempt, or as the allocation ends. `pairs`: right behind
+/// `before`, the network between two nodes each (attempt/network_check.hpp).
 enum class CheckTime : std::uint8_t { before, after, pairs };
 template <>
 inline constexpr std::array<std::string_view, 3> word_table<CheckTime>{"before", "after", "pairs"};

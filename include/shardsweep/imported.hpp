@@ -21,7 +21,7 @@ namespace shardsweep {
 struct ImportedTrial {
   Point point;
   TrialNames names;
-  Prediction prediction;  ///< all 0 if the trainer's family is unknown
+  Prediction prediction;  ///< zeros if the trainer's family is unknown
   Outcome outcome = Outcome::completed;
   std::string cause;                                   ///< place in the table
   std::string runner_version;                          ///< version of the software, as the table

@@ -203,7 +203,7 @@ struct ClusterSpec {
   double inter_node_efficiency = 0.8;
   bool this_machine = false;  ///< always run locally, whatever scheduler is installed
   bool shared_host = true;    ///< true: other users of the host's CPUs do not spoil a measurement
-  std::string note;           ///< where its numbers come from, if nobody has measured them
+  std::string note;           ///< origin of its numbers, if nobody has measured them
 
   friend bool operator==(const ClusterSpec&, const ClusterSpec&) = default;
 };

@@ -214,7 +214,7 @@ struct AxisInfo {
   std::int64_t default_value;
   bool allows_auto;  ///< `auto`: derived from the others
   bool in_lane_key;  ///< false for micro_batch and grad_accum, along which a lane ascends
-  /// Where it stands in a layout's text (sweep/layout_text.hpp), from 1; 0: it is of no layout.
+  /// Place in a layout's text (sweep/layout_text.hpp), from 1; 0: it is of no layout.
   std::int32_t place;
   /// Prefix of its value in that text and in slugs: the mb of mb4. Empty: its words tell the axis.
   std::string_view short_name;

@@ -90,7 +90,8 @@ struct ReportFacts : ReportSources {
   Table checks;     ///< checks of nodes, before an allocation's first attempt
   Table side_runs;  ///< side runs with the folders of their attempts
   Table nodes;      ///< nodes that are not trusted, or have evidence against them
-  Table bounds;     ///< with which searches have stopped, and how many trials each has spared
+  Table bounds;     ///< bounds with which searches have stopped, and how many trials each has
+                    ///< spared
 };
 
 }  // namespace shardsweep

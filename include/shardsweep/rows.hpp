@@ -274,10 +274,10 @@ struct AllocationRow {
   std::string avoid{};
   // Known to this process alone.
   bool own_cancel = false;  ///< the daemon cancelled its job, not a user
-  /// When this process read the lead's last line, by its own clock. None: it has read no line
-  /// yet.
+  /// Time at which this process read the lead's last line, by its own clock. None: it has read no
+  /// line yet.
   std::optional<Timestamp> heard_at{};
-  /// Until then its lead could not speak, or could not be heard; 0: it always could.
+  /// Time until which its lead could not speak, or could not be heard; 0: it always could.
   Timestamp listened_since = 0;
 };
 template <>
@@ -387,7 +387,8 @@ inline constexpr auto described<NodeRow> = Entries{
 
 // ---- controls
 
-/// Before or after what an allocation measures, or of a node alone. Stored text.
+/// Time of a control: before or after what an allocation measures, or for a node alone. Stored
+/// text.
 enum class ControlTime : std::uint8_t {
   start,
   end,

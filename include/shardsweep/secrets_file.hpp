@@ -19,7 +19,7 @@ namespace shardsweep {
 
 using Secrets = std::map<std::string, std::string>;  ///< values by variable
 
-/// In place of what was there, as a whole; without secrets there is no file.
+/// Replaces the file as a whole; without secrets there is no file.
 [[nodiscard]] Result<void> write_secrets(const std::filesystem::path& file, const Secrets& secrets);
 /// A file that is not there holds none.
 [[nodiscard]] Result<Secrets> read_secrets(const std::filesystem::path& file);

@@ -141,7 +141,7 @@ struct TrainerSpec {
   std::string log;                    ///< trainer whose log it prints; empty: `patterns` alone
   std::vector<std::string> patterns;  ///< further lines of its log
   bool per_node = false;              ///< one process on each node starts the ranks itself
-  std::string directory;              ///< where it runs, with placeholders
+  std::string directory;              ///< working folder, with placeholders
   /// Files of each attempt: a name in its folder, and a text with placeholders.
   std::map<std::string, std::string> files;
   std::string version;

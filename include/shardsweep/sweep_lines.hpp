@@ -31,7 +31,7 @@ inline constexpr std::size_t most_bytes_of_lines = 256 << 20;
 struct LinesToImport {
   std::string name;   ///< name of the sweep; empty: the one in the lines
   std::string lines;  ///< lines of `where`
-  std::string where;  ///< for messages, and as the origin of the trials
+  std::string where;  ///< name for messages, and the origin of the trials
   std::string file;   ///< the sweep file beside it; empty: there is none
 };
 

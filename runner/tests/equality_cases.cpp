@@ -168,7 +168,7 @@ EqualityCase with_experts(Layout l, i64 width, std::size_t turn) {
   model.expert_ffn = 4 * width * l.tp;
   model.shared_experts = static_cast<i64>(turn / 2 % 3);
   model.dense_layers = turn / 3 % 2 == 0 ? 1 : 0;
-  // With each recomputation and sequence parallelism, whose turns take six.
+  // Routing meets each recomputation and sequence parallelism, whose turns take six.
   l.moe_routing = static_cast<MoeRouting>((turn + turn / 6) % 3);
   l.moe_aux_loss = turn / 5 % 2 == 0 ? 0.25 : 0.0;
   if (l.cp == 1 && turn / 7 % 2 == 0) l.moe_capacity = 0.75;

@@ -19,7 +19,7 @@ namespace shardbench {
 struct Tolerance {
   double loss;  // the gradient's norm likewise
   double gradient;
-  double weight;  // after three updates, which divide by the root of v
+  double weight;  // weights after three updates, which divide by the root of v
 };
 constexpr Tolerance fp64_tolerance{1e-11, 1e-11, 1e-9};
 

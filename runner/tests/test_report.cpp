@@ -176,7 +176,8 @@ TEST_CASE("no rank needs or sends more than the meta device says of its stage") 
 
 TEST_CASE("all ranks give up together after two timed steps above the bound") {
   const std::string text = records_of({"--dp", "2", "--steps", "50", "--give-up-above", "1e-6"});
-  // Two if they take alike; on a busy machine some more until their noise explains less.
+  // The count is two if both take alike; on a busy machine it is more, until their noise explains
+  // less.
   CHECK(number(text, "steps") >= 2);
   CHECK(number(text, "steps") < 50);
   CHECK(number(text, "gave_up_above_ms") == doctest::Approx(1e-6));

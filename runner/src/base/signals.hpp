@@ -7,8 +7,8 @@
 
 namespace shardbench {
 
-/// While it lives this thread gets no signal, and threads that it starts never do: signals are
-/// for the main thread, whose backtrace is the one that is asked for.
+/// Blocks all signals in this thread and in threads that it starts. Signals are for the main
+/// thread, whose backtrace is wanted.
 class SignalBlock {
  public:
   SignalBlock() {

@@ -111,7 +111,7 @@ void StagedCommunicator::wait(Token token) {
   const StagedResult& staged = at->second;
   if (staged.bytes > 0) {
     device_.upload(staged.to, staged.at, staged.bytes);
-    // From pinned memory it returns before it has read it, and the block goes back now.
+    // Wait: an upload from pinned memory returns before it has read, and the block goes back now.
     device_.synchronize();
   }
   count_wait(seconds_since(start));

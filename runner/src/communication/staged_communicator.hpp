@@ -28,7 +28,7 @@ class StagedCommunicator final : public Communicator {
   Token receive(void* data, i64 count, Dtype dtype, i64 from) override;
   void wait(Token token) override;
   void progress() override { inner_->progress(); }
-  /// With the time of the copies, which nobody would need who had a GPU of his own.
+  /// Includes the time of the copies, which a rank with a GPU of its own would not need.
   double waited_s() override { return Communicator::waited_s() + inner_->waited_s(); }
 
  private:

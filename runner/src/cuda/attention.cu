@@ -11,7 +11,7 @@ namespace {
 void check_shape(const AttentionShape& s) {
   check(s.head_dim <= plain_head_dim, "attention has heads of at most 256 dimensions");
   check(s.heads % s.kv_heads == 0, "heads of attention share keys in equal groups");
-  // Within a sequence the kernels count in 32 bits, and grids have 65535 rows.
+  // The kernels count in 32 bits within a sequence, and grids have 65535 rows.
   check(s.seq_len <= std::numeric_limits<std::int32_t>::max() / 2, "a sequence of attention");
   check(s.batch < 65536 && s.heads < 65536, "sequences and heads of attention fit a grid");
 }

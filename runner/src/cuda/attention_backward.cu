@@ -29,8 +29,8 @@ struct Cut {
   static constexpr int buffers = buffer_count;
 };
 using WideCut = Cut<8, 2>;
-/// For GPUs whose blocks have 99 KiB of shared memory (8.6, 8.9, 12.0): heads of 128
-/// would need 145.
+/// Cut for GPUs whose blocks have 99 KiB of shared memory (8.6, 8.9, 12.0): heads of 128 would need
+/// 145.
 using NarrowCut = Cut<4, 1>;
 constexpr i64 least_shared_bytes = 99 << 10;
 

@@ -17,7 +17,7 @@ namespace shardbench {
 
 class CudaDevice final : public Device {
  public:
-  /// After gpu::open(), which told the facts.
+  /// Call gpu::open() first, which tells the facts.
   explicit CudaDevice(const gpu::Facts& facts);
   ~CudaDevice() override;
   CudaDevice(const CudaDevice&) = delete;

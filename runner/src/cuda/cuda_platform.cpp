@@ -26,7 +26,7 @@ class PinnedMemory final : public Allocator {
 
 // Pause between two looks while the host waits for the GPU: short beside a train step.
 constexpr int look_pause_us = 50;
-// While NCCL connects, or takes what it was asked: sockets wake the rank sooner.
+// Pause while NCCL connects, or takes what it was asked: sockets wake the rank sooner.
 constexpr double connect_pause_s = 1e-3;
 // Pause between two full questions to the driver.
 constexpr double examination_pause_s = 1.0;

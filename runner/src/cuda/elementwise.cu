@@ -127,8 +127,8 @@ bool has_vector_rows(i64 tokens, i64 ffn) {
   return vectors;
 }
 
-/// Where value i of a matrix's columns lies, with `row` values from one row to the next.
-/// Vectors are counted in 32 bits here, too.
+/// Offset of value i of a matrix's columns, with `row` values from one row to the next. Vectors are
+/// counted in 32 bits here, too.
 template <int width>
 __device__ i64 column_of(i64 i, i64 columns, i64 row) {
   const auto above = static_cast<unsigned>(i / width) / static_cast<unsigned>(columns / width);

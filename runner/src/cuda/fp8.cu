@@ -38,7 +38,7 @@ struct Tiles {
 
 constexpr int vectors_of_tile = tile / width;
 
-/// Where a thread's next vector of a tile lies, and whether the matrix has it.
+/// Place of a thread's next vector of a tile; tells if the matrix has it.
 struct TilePlace {
   __device__ TilePlace(int i, i64 rows, i64 columns)
       : row(i / vectors_of_tile),

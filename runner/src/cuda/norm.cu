@@ -113,7 +113,7 @@ class ColumnShare {
     }
   }
 
-  /// Through shared memory, so that neighbouring threads add to neighbouring columns.
+  /// Adds through shared memory, so that neighbouring threads add to neighbouring columns.
   __device__ void finish() {
     auto* turned = dynamic_shared<float>();
     const i64 thread = threadIdx.x;

@@ -20,7 +20,7 @@ class PreparedProduct {
   PreparedProduct(const PreparedProduct&) = delete;
   PreparedProduct& operator=(const PreparedProduct&) = delete;
 
-  /// At least 1, in the order in which the library would take them.
+  /// Number of candidates, at least 1, in the library's order of preference.
   virtual std::size_t candidates() const = 0;
   virtual void run(gpu::Stream stream, const Gemm& gemm, std::size_t candidate) = 0;
 };

@@ -125,7 +125,7 @@ class Device : public Allocator {
 
   virtual void zero(void* data, i64 bytes) = 0;
   virtual void copy(void* to, const void* from, i64 bytes) = 0;
-  /// From host memory, which may be reused when it returns.
+  /// Copies from host memory, which may be reused when it returns.
   virtual void upload(void* to, const void* host, i64 bytes) = 0;
   /// Copies into host memory; all earlier work has ended when it returns.
   virtual void download(void* host, const void* from, i64 bytes) = 0;
@@ -412,7 +412,7 @@ class Device : public Allocator {
   /// state: optimizer_copies · count values in gradient format: m, v, and the master weights.
   virtual void adamw(
       void* weight, void* state, const void* gradient, i64 count, const AdamW& settings) = 0;
-  /// Before the first step, if there are master weights.
+  /// Call it before the first step, if there are master weights.
   virtual void initialize_optimizer(void* state, const void* weight, i64 count) = 0;
   /// Host values of `count` gradients, for tests and checks.
   virtual void read_gradient(double* host, const void* gradient, i64 count) = 0;

@@ -51,7 +51,7 @@ class Fp8Operand {
   void* straight() const { return block_.data(); }
   const void* transposed() const { return block_.data() + transposed_at_; }
   const float* unit() const { return floats(); }
-  /// For the largest magnitude, if nobody keeps it elsewhere.
+  /// Place for the largest magnitude, if it is kept nowhere else.
   float* own_amax() const { return floats() + 1; }
 
  private:

@@ -20,7 +20,7 @@
 
 namespace shardbench {
 
-/// Between the ranks, once they have met. All outlive the communicators made of it.
+/// Connections of a rank, once the ranks have met. All outlive the communicators made of them.
 struct Connection {
   Mesh& mesh;
   Memory& memory;       // memory of the device

@@ -37,7 +37,8 @@ class GatheredOperand {
  public:
   /// This rank's part is there.
   GatheredOperand(const RankContext& context, Fp8Operand operand, Travel travel);
-  /// From this rank's rows, in both orders. Without a limit the ranks agree on a magnitude.
+  /// Gathers this rank's rows in 8 bits, in both orders. Without a limit the ranks agree on a
+  /// magnitude.
   GatheredOperand(const RankContext& context, const LinearWeights& w, ProductRole role,
       const void* own_rows, const Fp8Operand::Magnitude& magnitude, Travel travel);
   Fp8Operand take();

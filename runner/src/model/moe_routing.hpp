@@ -14,8 +14,8 @@ namespace shardbench {
 std::vector<i64> rows_by_expert(
     const std::vector<std::int32_t>& choices, const ModelShape& shape, i64 capacity);
 
-/// Where rows lie that come by rank, from each of `peers` ranks those of its `own` experts, if
-/// they lie by expert; and the other way round. `counts` [peers, own].
+/// Order of rows that come by rank, from each of `peers` ranks those of its `own` experts, when
+/// they are sorted by expert, and back. `counts` [peers, own].
 struct RunOrder {
   std::vector<std::int32_t> by_expert;  // number by rank, of each row by expert
   std::vector<std::int32_t> by_rank;

@@ -87,8 +87,9 @@ class NcclWorld {
   };
   void deregister(CommEntry& made);
 
-  /// Before an operation of `comm` on `stream`, and after it: if NCCL does not keep the
-  /// host's order, the stream waits for the last operation of another communicator.
+  /// Keeps one order around an operation of `comm` on `stream`: called before and after it. If NCCL
+  /// does not keep the host's order, the stream waits for the last operation of another
+  /// communicator.
   void take_turn(const NcclComm* comm, CommStream& stream);
   void took_turn(const NcclComm* comm, CommStream& stream, u64 mark);
 

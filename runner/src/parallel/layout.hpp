@@ -94,7 +94,7 @@ std::string_view moe_routing_name(MoeRouting routing);
 std::string_view schedule_name(ScheduleKind schedule);
 /// "tp-dp-pp"; cp is named if it does not stand directly before dp: "tp-cp-pp-dp".
 std::string rank_order_name(const RankOrder& order);
-/// By that name, or by all four axes; nothing for another text.
+/// Reads that name, or all four axes; empty for another text.
 std::optional<RankOrder> rank_order_of(std::string_view name);
 
 /// Place of a rank on each axis.

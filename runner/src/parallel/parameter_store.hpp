@@ -42,8 +42,8 @@ class ParameterStore {
   void close_weights(std::size_t unit);
   /// Starts to gather what open_weights will be asked for next.
   void prefetch_weights(std::size_t unit);
-  /// Where the gradients of a unit are added up, until closed. Units close in descending order,
-  /// but for an embedding that the head uses.
+  /// Opens the place where the gradients of a unit are added up, until closed. Units close in
+  /// descending order, but for an embedding that the head uses.
   UnitView open_gradients(std::size_t unit);
   enum class MicroBatch { not_last, last };
   void close_gradients(std::size_t unit, MicroBatch micro_batch);

@@ -24,7 +24,8 @@ struct PhaseTimes {
   double transfer_s = 0;       ///< activations and their gradients between stages
   double reduction_s = 0;      ///< rest of the gradients' reduction after backward
   double gradient_norm_s = 0;  ///< includes the wait for the slowest rank
-  double optimizer_s = 0;      ///< without overlap, with the gathering of weights (zero 1, 2)
+  double optimizer_s = 0;      ///< includes the gathering of weights if it does not overlap (zero
+                               ///< 1, 2)
 };
 
 class Trainer {

@@ -45,7 +45,7 @@ struct Index {
 
 /// An operation of a whole warp on what each lane has handed in.
 using WarpOperation = void (*)(void* const* operands);
-/// Where in the source a thread waits (std::source_location, which clang 14 has not).
+/// Place in the source where a thread waits (std::source_location, which clang 14 has not).
 struct Place {
   const char* file = "";
   int line = 0;

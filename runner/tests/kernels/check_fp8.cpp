@@ -114,7 +114,7 @@ class LeftBeside {
     q.unit = told_.data();
     return q;
   }
-  /// Against `values`, which a kernel that leaves nothing has made.
+  /// Compares with `values`, which a kernel that leaves nothing has made.
   void compare(const std::string& what, const std::string& shape, const Bf16* values) {
     const DeviceArray<std::uint8_t> straight = checks_.array<std::uint8_t>(rows_ * columns_);
     const DeviceArray<std::uint8_t> turned = checks_.array<std::uint8_t>(rows_ * columns_);

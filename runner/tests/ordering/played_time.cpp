@@ -116,7 +116,7 @@ class Player {
     return {traffic.members, from, to, numbers[{traffic.members, from, to, 0}]++};
   }
 
-  /// When an item's turn comes, if that is known.
+  /// Finds the time of an item's turn, if that is known.
   void look(i64 rank, std::deque<std::size_t>& queue, double stream_end) {
     Item& item = items_[rank][queue.front()];
     if (item.ready < never) return;
@@ -143,7 +143,7 @@ class Player {
     return item.ready;
   }
 
-  /// When it begins, if all that it needs is known.
+  /// Begin of an item, if all that it needs is known.
   double beginning_of(i64 rank, std::size_t number) const {
     const Item& item = items_.at(rank)[number];
     if (item.computes() || item.ready == never) return item.ready;
@@ -193,7 +193,7 @@ class Player {
   const Rates& rates_;
   Beginning beginning_;
   bool one_queue_;
-  std::map<i64, std::vector<Item>> items_;  // by rank, in the order of the host's calls
+  std::map<i64, std::vector<Item>> items_;  // items by rank, in the order of the host's calls
   std::map<std::pair<i64, std::size_t>, std::deque<std::size_t>> queues_;  // queues by rank and
                                                                            // stream
   std::map<std::pair<i64, std::size_t>, double> stream_ends_;

@@ -195,7 +195,7 @@ TEST_CASE("each edge that the program makes is missed where it is left out") {
         CAPTURE(describe_case(c));
         CAPTURE(kind);
         const bool missed = !races_of(c, 0, order, entry.second).empty();
-        // Between two train steps the host waits, which orders launches, too.
+        // The host waits between two train steps, which orders launches, too.
         if (order == NcclOrder::by_room) CHECK(missed);
         deleted += missed ? 1 : 0;
         layouts_of[kind] += missed ? 1 : 0;

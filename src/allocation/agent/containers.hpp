@@ -88,7 +88,7 @@ bool run_removal(const std::vector<std::string>& command, const Environment& env
 /// The number of a rank, in its container.
 inline constexpr std::string_view rank_variable = "SHARDSWEEP_RANK";
 
-/// Where the ranks meet, and which one this is.
+/// Meeting place of the ranks, and this rank's number.
 struct RankMeeting {
   int rank = 0;
   std::string meet;  ///< host:port of rank 0

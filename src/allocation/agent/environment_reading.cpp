@@ -69,7 +69,7 @@ EnvironmentReading::EnvironmentReading(const AttemptSpec& spec, FirstRank rank, 
       rank_(std::move(rank)),
       next_s_(now_s),
       pause_s_(first_look_s) {
-  // On the host it has what it was given, from its first moment.
+  // A rank on the host has the given environment from its first moment.
   if (image_.empty() && rank_.pid != 0) found_ = told_ = variables_of(rank_.given);
 }
 

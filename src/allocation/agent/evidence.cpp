@@ -70,7 +70,7 @@ void EvidenceTaking::copy_recorder(int rank) {
 void EvidenceTaking::ask_for_backtrace(const Rank& rank) {
   const auto seen = std::find_if(seen_.ranks.begin(), seen_.ranks.end(),
       [&](const auto& one) { return one.rank == rank.number; });
-  // Without a handler SIGQUIT ends a process, and a stopped one can't answer.
+  // SIGQUIT ends a process without a handler, and a stopped one can't answer.
   if (!seen->state.catches_quit || seen->state.state == 'T' || seen->state.state == 'Z') return;
   const std::uintmax_t size = size_of(paths_.rank_log(rank.number));
   asked_[rank.number] = {size, size};

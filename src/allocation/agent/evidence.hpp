@@ -16,8 +16,8 @@
 
 namespace shardsweep::agent {
 
-// Where the threads of hung ranks stand, by gdb, for the evidence: if it is installed and
-// may attach. Never waits, and leaves nothing behind.
+// Stacks of hung ranks for the evidence, by gdb: if it is installed and may attach. Never waits,
+// and leaves nothing behind.
 
 class GdbLook {
  public:

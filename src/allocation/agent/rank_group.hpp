@@ -29,7 +29,7 @@ class RankGroup {
   [[nodiscard]] std::vector<RankExit> take_exits(bool has_runtime);
   /// Waits for children that are no ranks, as far as they have ended.
   void reap_orphans() const;
-  /// To the group, and to children that have left it.
+  /// Signals the group, and children that have left it.
   void signal_all(int signal) const;
   void kill() const;
 

@@ -49,8 +49,8 @@ class JobEnd {
   double ask_again_s_ = 0;
 };
 
-/// Where the nodes of a job are in the network, as scontrol tells it once: for ranks that Slurm
-/// itself starts, on nodes without an agent of ours.
+/// Places of a job's nodes in the network, as scontrol tells them once: for ranks that Slurm itself
+/// starts, on nodes without an agent of ours.
 class TopologyReport {
  public:
   /// `wanted`: else it is not asked.

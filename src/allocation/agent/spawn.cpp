@@ -139,7 +139,7 @@ Result<pid_t> start_rank(const RankProcess& rank, Descriptor* report) {
   if (child < 0) return errno_error("cannot fork");
   if (child == 0) become_rank(rank, parent, argv, environment, pipe.write);
   if (report != nullptr) *report = std::move(pipe.read);
-  // In parent and child, so that it holds whoever runs first.
+  // Set the group in parent and child, so that it holds whichever runs first.
   ::setpgid(child, rank.group == 0 ? child : rank.group);
   return child;
 }

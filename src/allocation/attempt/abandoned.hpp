@@ -36,8 +36,8 @@ struct MarkerSighting {
     const std::vector<MarkerSighting>& later, std::string_view token, std::string_view node,
     AttemptId running);
 
-/// In the folder of a database, which is two above an attempt's: the numbers of Slurm jobs that
-/// were its own and have ended, one a line.
+/// File in the folder of a database, which is two above an attempt's: the numbers of its own Slurm
+/// jobs that have ended, one a line.
 inline constexpr std::string_view ended_jobs_file = "ended_jobs";
 /// `list`: what stands in that file.
 [[nodiscard]] bool lists_job(std::string_view list, std::string_view job);

@@ -46,7 +46,7 @@ Pace pace_of_nodes(const EndedAttempt& attempt) {
   return pace_of(nodes);
 }
 
-/// Where ranks waited for each other, which of them did the others wait for?
+/// Names the rank that others waited for, if ranks waited for each other.
 void name_the_guilty(const EndedAttempt& attempt, Ending& ending, const ReadRecorders& recorders) {
   const bool waited = ending.outcome == Outcome::hung || ending.outcome == Outcome::timeout ||
       ending.outcome == Outcome::comm_error;

@@ -35,11 +35,11 @@ struct GpuFindings {
 
 class GpuBaseline {
  public:
-  /// To be told between attempts, when nothing of ours runs on these GPUs. A GPU's baseline is
-  /// the least that was ever seen in use, and `slack_bytes` at most: a node may have been
-  /// unwell from the beginning. Memory is held where more than baseline + slack is in use that
-  /// no process which is seen here holds. Somebody else's process counts from 64 MiB on: what
-  /// watches GPUs holds less, a compute context more.
+  /// Judges the use of GPUs between attempts, when nothing of ours runs on them. A GPU's baseline
+  /// is the least that was ever seen in use, and `slack_bytes` at most: a node may have been unwell
+  /// from the beginning. Memory is held where more than baseline + slack is in use that no process
+  /// which is seen here holds. Somebody else's process counts from 64 MiB on: what watches GPUs
+  /// holds less, a compute context more.
   [[nodiscard]] GpuFindings judge(const std::vector<GpuUse>& seen, std::int64_t slack_bytes);
 
  private:

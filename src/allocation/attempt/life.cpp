@@ -128,7 +128,7 @@ AttemptLife::Order AttemptLife::end(Outcome outcome, const std::string& why, Mom
 }
 
 std::optional<Suspect> AttemptLife::suspicion(double now_s, const std::vector<int>& living) const {
-  // If rank 0 is elsewhere its records are too, and only the node that has it can tell.
+  // Only the node of rank 0 can tell: the records are there.
   if (!runs() || findings_.failed_at_s() || failing_ || !has_rank_zero_) return std::nullopt;
   const auto verdict = watch_.judge(now_s);
   if (!verdict || verdict->outcome != Outcome::hung) return std::nullopt;

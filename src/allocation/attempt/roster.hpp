@@ -65,7 +65,7 @@ class NodeRoster {
   /// The one connection to all of them has ended. `killed`: a guard by SIGKILL, as srun says.
   [[nodiscard]] NodeLoss loss_of_all(bool killed) const;
 
-  /// By place, as far as they are known.
+  /// Names by place, as far as they are known.
   [[nodiscard]] std::map<std::int32_t, std::string> names_by_index() const;
   /// Names of an allocation of several nodes, by place; empty if node agents do not start the
   /// ranks.
@@ -77,7 +77,7 @@ class NodeRoster {
     std::int32_t index = -1;
     std::string switches{};  ///< switches above the node; empty: not known
     std::string leaving{};   ///< why, if it has said so
-    bool killed = false;     ///< by a signal, as its guard has said
+    bool killed = false;     ///< ended by a signal, as its guard has said
   };
   [[nodiscard]] NodeLoss absence() const;
   /// The lead stood still, and it has not been heard since then.

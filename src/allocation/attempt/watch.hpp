@@ -69,7 +69,7 @@ class AttemptWatch {
   double progress_s_;
   double slack_s_ = 0;
   double slack_at_progress_s_ = 0;
-  double step_since_s_ = 0;  ///< when the present train step began, with the slack until then
+  double step_since_s_ = 0;  ///< begin of the present train step, with the slack until then
   double longest_step_s_ = 0;
   StillTimes longest_still_s_{};
   std::int32_t steps_seen_ = 0;

@@ -70,7 +70,7 @@ void each_entry(const char* file, Entry* (*next)(std::FILE*), const auto& use) {
   std::fclose(entries);
 }
 
-/// From one folder into the next, by descriptors: nobody can change what is behind.
+/// Walks from one folder into the next by descriptors: nobody can change the folders behind it.
 class Walk {
  public:
   explicit Walk(fs::path path, std::string remedy = "Remove it, or use another --db.")

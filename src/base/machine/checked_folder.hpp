@@ -46,7 +46,7 @@ class CheckedFolder {
       const std::string& name, int flags, mode_t mode = 0600) const;
   [[nodiscard]] Result<void> rename(const std::string& from, const std::string& to) const;
   void remove(const std::string& name) const;
-  /// By which a library of others opens it in this folder, while this object lives.
+  /// Path by which a foreign library opens the file in this folder, while this object lives.
   [[nodiscard]] std::filesystem::path path_of(const std::string& name) const;
   /// Makes names in it durable.
   [[nodiscard]] Result<void> sync() const;

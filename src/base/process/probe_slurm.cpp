@@ -17,7 +17,7 @@ Result<void> probe_slurm() {
   }
   const auto answer = run_command({"sinfo", "--noheader", "--format=%P"}, {.deadline = patience});
   if (!answer) return fault(answer.error().kind, "Slurm does not answer: " + answer.error().what);
-  // Without a slurm.conf its clients ask the network for one, and print four lines about that.
+  // Slurm's clients without a slurm.conf ask the network for one, and print four lines about that.
   if (answer->err.find("Could not establish a configuration source") != std::string::npos ||
       answer->err.find("resolve_ctls_from_dns_srv") != std::string::npos) {
     return fault(FaultKind::unavailable,

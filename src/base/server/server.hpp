@@ -79,7 +79,8 @@ struct Serving {
 
 enum class Ended : std::uint8_t { idle, by_signal };
 
-/// Until nobody has read for so long, or SIGINT or SIGTERM. Faults: the port is not to be had.
+/// Serves until nobody has read for `idle`, or until SIGINT or SIGTERM. Faults: the port is not to
+/// be had.
 [[nodiscard]] Result<Ended> serve(const Serving& serving);
 
 }  // namespace shardsweep::server

@@ -50,7 +50,7 @@ class Deciding {
   FinalRounds final_rounds_;
   Remeasuring remeasuring_;
   Over decided_;
-  std::map<SweepId, bool> open_;  ///< by limits.hours, when it was decided last
+  std::map<SweepId, bool> open_;  ///< sweeps that limits.hours left open at the last decision
   std::uint64_t hours_ = 1;       ///< grows where hours begin or end
   std::int32_t week_minute_ = 0;  ///< local, from Monday 00:00
   std::int32_t week_second_ = 0;

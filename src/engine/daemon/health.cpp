@@ -81,8 +81,8 @@ void Health::look_at_home(bool failed) {
   if (fault) storage_failed_at_ = now;
 }
 
-/// By its name, as the next daemon will find it. If it lies on another device, a file system has
-/// died and was mounted again: what this daemon has open is on the dead one.
+/// Looks at the lock by its name, as the next daemon will find it. If it lies on another device, a
+/// file system has died and was mounted again: what this daemon has open is on the dead one.
 std::optional<StorageFault> Health::look_at_lock() {
   struct stat about {};
   if (::stat(parts_.home.lock().c_str(), &about) != 0) {

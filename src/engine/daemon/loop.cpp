@@ -128,7 +128,7 @@ bool goes_on(const Result<void>& tick) {
   return worth_retrying(tick.error().kind);
 }
 
-/// Until a signal or what is looked at has something to say, or the next tick is due.
+/// Waits until a signal or a descriptor has something to say, or the next tick is due.
 bool wait_for_tick(const StopSignals& signals, const Daemon& daemon) {
   return signals.wait(daemon.descriptors(), daemon.pause());
 }

@@ -592,7 +592,7 @@ class Decider {
   const DecideInput& input_;
   SiteLimits site_limits_;
   std::int64_t assigned_ = 0;
-  std::map<std::int32_t, Share> shares_;  ///< by node count, of the sweep that is looked at
+  std::map<std::int32_t, Share> shares_;  ///< shares by node count, of the sweep that is looked at
   std::string held_;                      ///< why the sweep that is looked at gets nothing more
   std::map<SweepId, std::vector<const TrialRow*>> ranked_;  ///< ranked trials of sweeps with a
                                                             ///< search

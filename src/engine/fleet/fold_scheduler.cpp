@@ -154,7 +154,7 @@ struct SchedulerFolder {
       // A lead says that it got a signal, Slurm why it sent one.
       const bool explains = event.outcome && !row->end_outcome;
       if (row->end_reason.empty() || explains) row->end_reason = why_ended(*row, event, ran_since);
-      // With --no-kill a job ends so when its batch host is lost, which comes first.
+      // A job with --no-kill ends so when its batch host is lost, which comes first.
       if (explains && event.outcome == Outcome::node_failure && !will_blame_lead_node(*row))
         add_evidence(fold, first_node(event.nodes),
             {.at = fold.now, .kind = EvidenceKind::lost, .detail = event.detail});

@@ -37,7 +37,7 @@ struct Share {
 /// Attempts that a lane holds at least: one runs, and one waits so that no GPU does.
 inline constexpr std::int64_t least_open = 2;
 
-/// By `limits.max_allocations`, or its default.
+/// Number set by `limits.max_allocations`, or its default.
 [[nodiscard]] std::int64_t most_allocations(const SweepFacts& facts);
 
 /// One more of so many nodes is within the limits that the sweep's file sets.

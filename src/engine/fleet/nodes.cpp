@@ -23,8 +23,8 @@ namespace {
 // A longer quarantine would be as good as an exclusion.
 constexpr double longest_quarantine_s = 86400;
 
-/// On this machine agents die when its user ends them, and no other machine takes over: only
-/// what says that the machine itself is unwell counts.
+/// Agents on this machine die when its user ends them, and no other machine takes over: only faults
+/// of the machine itself count.
 bool counts_here(const std::string& node, EvidenceKind kind) {
   if (node == local_node)
     return kind == EvidenceKind::hardware || kind == EvidenceKind::dirty ||

@@ -13,7 +13,7 @@
 namespace shardsweep {
 namespace {
 
-/// Since this process read its last line, else since some process began to miss one.
+/// Time since this process read its last line, else since some process began to miss one.
 double quiet_s(const AllocationRow& row, Timestamp now) {
   return to_seconds(now - row.heard_at.value_or(row.quiet_since));
 }

@@ -203,7 +203,7 @@ class LocalScheduler final : public Scheduler {
   std::filesystem::path agent_;
   std::vector<pid_t> children_;
   std::map<std::string, Cleanup> cleanups_;
-  /// Since when, by token.
+  /// Time of cancellation, by token.
   std::map<std::string, std::chrono::steady_clock::time_point> cancelled_;
   std::vector<SchedulerEvent> events_;
 };

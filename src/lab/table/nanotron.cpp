@@ -185,7 +185,7 @@ class NanotronReader {
     return model;
   }
 
-  /// By num_params, which also tells whether embeddings are tied where the row does not.
+  /// Names the model by num_params, which also tells if embeddings are tied when the row does not.
   Result<void> name_model(std::size_t row, ModelSpec& model) const {
     double claimed = 0;
     if (const auto* cell = table_.cell(row, "num_params")) {

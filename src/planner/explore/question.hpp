@@ -48,7 +48,7 @@ struct Question {
 /// Form that read_question() reads.
 [[nodiscard]] nlohmann::ordered_json question_of(const ModelSpec& model);
 [[nodiscard]] nlohmann::ordered_json question_of(const ClusterSpec& cluster);
-/// With its cluster, which a page asks about by its name.
+/// Question with its cluster, which a page asks about by its name.
 [[nodiscard]] nlohmann::ordered_json question_of(const Knowledge& knowledge);
 
 }  // namespace shardsweep

@@ -27,8 +27,8 @@ struct WhyNot {
   std::string why;  ///< a sentence
 };
 
-/// About a layout, or a part of one, of which the rest is chosen as well as can be. Locks of
-/// the request hold beside it, but for the axes that `layout` names. Faults as suggest().
+/// Explains a layout, or a part of one, of which the rest is chosen as well as can be. Locks of the
+/// request hold beside it, but for the axes that `layout` names. Faults as suggest().
 [[nodiscard]] Result<WhyNot> why_not(
     const SuggestRequest& request, const std::vector<AxisValues>& layout);
 
@@ -59,7 +59,8 @@ struct GpuCount {
 
 struct BatchVerdict {
   std::int64_t tokens_per_gpu = 0;  ///< tokens of a train step
-  double gain = 0;       ///< in speed, of four times as many tokens; 0: unknown, or nothing fits
+  double gain = 0;       ///< gain in speed by four times as many tokens; 0: unknown, or no layout
+                         ///< fits
   bool too_few = false;  ///< more tokens would gain enough
   std::string text;      ///< a sentence
 };

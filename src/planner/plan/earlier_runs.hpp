@@ -48,7 +48,7 @@ class EarlierRuns {
   /// Adds runs of a file; call it after all sweeps. A run that a sweep or another file also has is
   /// added once.
   void add_file(std::vector<EarlierRun> runs);
-  /// In the order in which they ended, as a cell hears its own runs: files first.
+  /// Runs in the order in which they ended, as a cell hears its own runs: files first.
   [[nodiscard]] std::vector<EarlierRun> latest() const;
   /// Runs that were left out for their dtype.
   [[nodiscard]] std::int64_t of_other_dtype() const { return of_other_dtype_; }

@@ -250,7 +250,7 @@ KnowledgeJson numbered(const char* key, std::size_t number, const T& object) {
   return json;
 }
 
-/// Where it is, or at the end.
+/// Place of an equal value, or the end.
 template <class T, class Same>
 std::size_t place_in(std::vector<T>& list, const T& value, const Same& same) {
   const auto found =

@@ -31,7 +31,7 @@
 
 namespace shardsweep {
 
-/// Where runs were measured, and by which trainer.
+/// Hardware on which runs were measured, and their trainer.
 struct KnowledgeSource {
   std::string gpu;
   std::int32_t gpus_per_node = 0;

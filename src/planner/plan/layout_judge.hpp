@@ -21,7 +21,7 @@
 
 namespace shardsweep {
 
-/// By what was measured, if the question brings that.
+/// Predictor that has learnt from measurements, if the question brings any.
 [[nodiscard]] Predictor predictor_of(const SuggestRequest& request);
 
 /// The request as a sweep, and its plan's trials with what is predicted of them.

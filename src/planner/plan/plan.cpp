@@ -87,7 +87,7 @@ class Planner {
       } else {
         const auto constraint = static_cast<std::size_t>(finding.constraint);
         leave_out(at, finding, counts[constraint]++ == 0 || needs_least(finding));
-        // Without hours, that it could start is all that is kept.
+        // Count points that could start if hours are not wanted.
         if (Judge::could_start(at, finding))
           hours[constraint] += guesses_ != nullptr ? 1 : gpu_hours_of(at.point);
       }

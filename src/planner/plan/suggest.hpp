@@ -113,8 +113,8 @@ struct Suggestion {
   std::vector<std::string> batch;
   std::vector<std::string> throughput;
   std::vector<SuggestedLayout> layouts;  ///< fastest first; empty: nothing fits
-  /// With a part in the host's memory, which nobody gets unasked: what fits then and is faster
-  /// than those by more than a prediction's last digit. None: nothing is.
+  /// Fastest layout with a part in the host's memory, which is never suggested unasked. It is
+  /// faster than the others by more than a prediction's last digit. None: there is no such layout.
   std::optional<SuggestedLayout> offloaded;
   /// Tokens, as a sweep file writes them, of the next batches with which a layout fits; empty
   /// unless no layout divides the asked one.

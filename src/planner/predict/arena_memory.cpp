@@ -171,7 +171,7 @@ double fp8_piece(const ArenaStage& at, Dtype dtype) {
   const double to_norm = (value_bytes + 2) * queries + std::max(query, sums + whole);
   // dy in two orders, or the partial gradient of the norm's output.
   const double beside = gathered + 2 * whole;
-  // With delayed scales SwiGLU's backward leaves its gradient in 8 bits, in both orders.
+  // SwiGLU's backward with delayed scales leaves its gradient in 8 bits, in both orders.
   const double through_swiglu =
       dtype == Dtype::fp8_delayed ? gathered + (value_bytes + 4) * activated : 0;
   return std::max({forward, through_swiglu,

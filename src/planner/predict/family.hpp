@@ -16,8 +16,8 @@ namespace shardsweep {
 /// Built-in families, except the one for any other program.
 [[nodiscard]] std::span<const Family> families();
 
-/// By its exact name, which of a user's file that was added is the file's. Faults: invalid_input,
-/// which lists the names there are.
+/// Finds a family by its exact name; a user's added file goes first. Faults: invalid_input, which
+/// lists the names there are.
 [[nodiscard]] Result<const Family*> find_family(std::string_view name);
 
 /// True if other processes also know the family by its name: it is from no user's file.

@@ -87,7 +87,7 @@ struct LayerShape {
                                                     // last is told its own
   double element;
   LayerShape(const ModelSpec& model, const Point& point) : LayerShape(model, point, model.vocab) {}
-  /// With another number of entries of the vocabulary, as one that pads it.
+  /// Takes another number of entries of the vocabulary, as one that pads it.
   LayerShape(const ModelSpec& model, const Point& point, std::int64_t entries)
       : LayerShape(model, point, entries, latent_attention(model)) {}
   LayerShape(const ModelSpec& model, const Point& point, std::int64_t entries,

@@ -170,13 +170,13 @@ Links links_of(const ClusterSpec& cluster, const Layout& layout, const LinkShare
   const Members tp{{strides.of(Dimension::tp), layout.tp}};
   const Members pp{{strides.of(Dimension::pp), layout.pp}};
   const Members cp{{strides.of(Dimension::cp), layout.cp}};
-  // Between two stages only the neighbours talk, but some pair of them crosses; each rank has
-  // its own adapter for that.
+  // Only neighbours talk between two stages, but some pair of them crosses; each rank has its own
+  // adapter for that.
   auto stages = reached.link(pp);
   if (stages.crosses) stages.bandwidth = reached.adapter();
   const std::int64_t shards = layout.shard_ranks();
-  // Beyond the ranks of dp and cp experts are spread over those of tp too, and so they are if
-  // fewer ranks split each of them than split the rest. Those are neighbours.
+  // Experts are spread over the ranks of tp too if dp and cp have too few, or if fewer ranks split
+  // each of them than split the rest. Those are neighbours.
   const bool over_tp = layout.ep > layout.data_ranks() || layout.expert_tp > 0;
   const Members experts =
       over_tp ? Members{{layout.expert_shards(), layout.ep}} : strides.data(1, layout.ep);

@@ -37,7 +37,7 @@ double moving_s(double bandwidth, double bytes) {
   return bandwidth > 0 ? bytes / bandwidth : 0;
 }
 
-// Without what makes latents, which tp does not divide.
+// Leaves out products for latents, which tp does not divide.
 double attention_parameters(const ModelSpec& model) {
   if (model.is_latent())
     return real(latent_attention(model).up) + real(latent_attention(model).output);
@@ -521,8 +521,8 @@ class TimeModel {
     return is_half(point_.dtype) ? memory_.bf16_gradient_bytes : element_;
   }
 
-  // Per train step, in units of (d-1)/d local parameters: gradients twice (all-reduce); ZeRO-1
-  // once; ZeRO-2 once every micro-batch; ZeRO-3 weights twice and gradients once every
+  // Bytes per train step, in units of (d-1)/d local parameters: gradients twice (all-reduce);
+  // ZeRO-1 once; ZeRO-2 once every micro-batch; ZeRO-3 weights twice and gradients once every
   // micro-batch [arXiv 1910.02054, section 7].
   [[nodiscard]] double dp_transfers_s() const {
     const double accum = layout_.grad_accum;

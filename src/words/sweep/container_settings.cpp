@@ -16,7 +16,7 @@ bool has_target(const ContainerSpec& container, std::string_view target) {
       [target](const std::string& one) { return mount_of(one).target == target; });
 }
 
-/// Where the user has put something else in its place, that stays.
+/// Mounts a folder under its own path, unless the user has put something else there.
 void mount_as_it_is(ContainerSpec& container, const std::string& folder, bool read_only) {
   if (!folder.starts_with('/') || folder == "/" || has_target(container, folder)) return;
   container.mounts.push_back(

@@ -361,7 +361,7 @@ class Judge {
     if (!finite && nans == 0) fault("The loss of a timed train step is not finite.");
   }
 
-  /// By its own line, or by a count of the whole run that has grown since the one before.
+  /// True if its own line says so, or a count of the whole run that has grown since the one before.
   [[nodiscard]] bool is_skipped(const LoggedStep& step) const {
     if (value(step, "skipped").value_or(0) > 0) return true;
     const auto total = value(step, "skipped_total");

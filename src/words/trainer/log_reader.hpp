@@ -19,7 +19,7 @@ struct LoggedStep {
   std::int64_t iteration = 0;
   std::map<std::string, PrintedNumber, std::less<>> values{};  ///< values by key
   std::optional<PrintedNumber>
-      at_s{};  ///< when its first line was read, or by that line's own stamp
+      at_s{};  ///< time at which its first line was read, or that line's own stamp
 };
 
 struct TrainerLog {

@@ -51,7 +51,7 @@ Result<LogRecords> LogRecords::make(const TrainerRun& run, std::int64_t gpus) {
       .parameters = run.parameters,
       .warmup = run.warmup,
       .unprinted = records.trainer_ == nullptr ? 0 : records.trainer_->unprinted,
-      // Until finish() knows it, when lines were read says nothing.
+      // Reading times tell nothing until finish() knows how often the log was read.
       .look_s = std::numeric_limits<double>::infinity(),
       .steps = run.steps,
       .unchecked = run.unchecked,
@@ -165,7 +165,7 @@ std::optional<LogRecords::ReadTime> LogRecords::read_time(double look_s) const {
   return ReadTime{1e3 * span_s / static_cast<double>(steps), steps, look_s / span_s, span_s};
 }
 
-/// Where a log tells no time, or tells it so coarsely that the time of reading is finer.
+/// Takes times of reading if a log tells none, or only coarser ones.
 void LogRecords::time_by_reading(JudgedLog& judged, double look_s) const {
   constexpr double coarsest = 0.05;
   constexpr double coarse = 0.002;

@@ -38,8 +38,8 @@ class Settings {
   [[nodiscard]] bool has(std::string_view name) const { return values_.contains(name); }
   /// Empty if it is missing.
   [[nodiscard]] std::string_view text(std::string_view name) const;
-  /// By its bare name, of lines also with the names of what it is nested in: section_name. Null
-  /// if it is missing.
+  /// Finds a word by its bare name; lines are also found with their section's name: section_name.
+  /// Null if it is missing.
   [[nodiscard]] const Setting* plain(std::string_view name) const;
   /// All values of a flag as one text; empty if it is missing.
   [[nodiscard]] std::string_view list(std::string_view name) const;

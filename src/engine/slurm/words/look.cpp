@@ -154,8 +154,8 @@ void count_miss(const AllocationHandle& handle, const LookContext& context, Miss
   missed.erase(handle.token);
 }
 
-/// Over, but who cancelled it or how it failed is still to be told, and decides what comes of
-/// it.
+/// True if the job is over, but accounting has still to tell who cancelled it or how it failed,
+/// which decides what comes of it.
 bool awaits_account(const AllocationHandle& handle, const ListedJob& known,
     const LookContext& context, MissedJobs& missed) {
   return context.accounting && known.reading.unexplained &&

@@ -21,7 +21,7 @@ std::optional<std::int64_t> number_of(std::string_view text) {
   return number && *number >= 0 ? number : std::nullopt;
 }
 
-/// For every line `take(parts)`, which is false if the line is no such thing.
+/// Calls `take(parts)` for every line, which is false if the line is no such thing.
 template <class Take>
 Result<void> each_line(
     std::string_view text, std::string_view program, std::size_t parts, const Take& take) {
