@@ -44,7 +44,7 @@ class AttemptFileReader {
 
   /// Current size.
   [[nodiscard]] Result<std::uint64_t> size() const;
-  /// Up to `limit` bytes from `from` on; none at its end.
+  /// Reads up to `limit` bytes from `from` on; empty at its end.
   [[nodiscard]] Result<std::string> read(std::uint64_t from, std::size_t limit) const;
 
  private:

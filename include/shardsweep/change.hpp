@@ -106,7 +106,8 @@ struct SeenNode {
   Timestamp at = 0;
   AllocationId allocation = 0;
   bool has_lead = false;
-  std::string switches{};  ///< above it, the top one first, as "core.leaf"; empty: not known
+  std::string switches{};  ///< switches above it, the top one first, as "core.leaf"; empty: not
+                           ///< known
 };
 struct AddNodeEvidence {
   std::string node;

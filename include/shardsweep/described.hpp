@@ -20,7 +20,7 @@ enum class Flag : std::uint8_t {
   // Flags of a column.
   key = 1,       ///< finds the row
   read = 2,      ///< a submission writes it, or it follows from other rows
-  unstored = 4,  ///< there is no such column
+  unstored = 4,  ///< field without a column
   as_null = 8,   ///< an id of 0 or an empty optional is NULL, not 0 or the empty word
   /// Flag of a message: an empty value is not written, and lines without it keep the default.
   optional = 16,

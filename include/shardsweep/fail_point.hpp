@@ -158,7 +158,7 @@ class FailPoint {
 /// Ends, breaks, stops or holds the process if the environment asks for it here.
 void fail_point(FailPoint here);
 
-/// The same, before a system call: its errno if it is to fail, else 0.
+/// Fail point before a system call: its errno if it is to fail, else 0.
 [[nodiscard]] int fail_point_error(FailPoint here);
 
 }  // namespace shardsweep

@@ -42,7 +42,7 @@ struct HandedOut {
   std::int32_t ranks_per_node = 1;
   std::vector<std::string> argv{};             ///< command; values that only a rank knows are
                                                ///< placeholders still
-  std::map<std::string, std::string> env{};    ///< the same
+  std::map<std::string, std::string> env{};    ///< environment, with placeholders as in `argv`
   std::vector<std::string> secrets{};          ///< names of variables whose values are not told
   std::map<std::string, std::string> files{};  ///< path and text
   std::string image{};                         ///< image of its container; empty: it has none

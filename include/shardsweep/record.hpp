@@ -23,8 +23,8 @@ struct Record {
   std::string phase;            ///< value of type `phase`: start, rendezvous, init, warmup, train,
                                 ///< teardown
   std::int64_t step = 0;        ///< number of a `train_step`
-  double step_ms = 0;           ///< the same; 0: not given
-  std::optional<bool> timed{};  ///< the same; none: not given
+  double step_ms = 0;           ///< duration of a `train_step`; 0: not given
+  std::optional<bool> timed{};  ///< flag of a `train_step`; none: not given
   std::string error_class;      ///< key `class` of `error` and `refusal`, a word of
                                 ///< runner_exit_table
   std::string message;          ///< key `message` of both

@@ -35,7 +35,7 @@ struct Fault {
   FaultKind kind = FaultKind::unavailable;
   std::string what;
 
-  /// The same fault with where it happened put in front: "point 17: no such model".
+  /// Puts the place in front of the fault: "point 17: no such model".
   [[nodiscard]] Fault in(std::string_view where) const {
     return {kind, std::string(where) + ": " + what};
   }

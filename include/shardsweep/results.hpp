@@ -44,7 +44,7 @@ inline constexpr std::array<std::string_view, 2> word_table<RankedAt>{"sweep", "
 struct Selection {
   std::vector<std::string> names;
   std::string where;    ///< an expression over the columns of `results`, as in `exclude`
-  bool hidden = false;  ///< also trials that an edited sweep file no longer has
+  bool hidden = false;  ///< true: includes trials that an edited sweep file no longer has
   /// Runners, versions and programs of one model are ranked together; else the newest alone.
   bool all_versions = false;
   RankedAt at = RankedAt::sweep;

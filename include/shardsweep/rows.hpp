@@ -117,8 +117,8 @@ struct TrialRow {
   /// Outcome of its last attempt that is over; none: there was none.
   std::optional<Outcome> last{};
   bool hidden = false;  ///< the edited sweep file no longer has it: not to be started
-  /// Not ended: the outcome that it had before it was run again. It holds until a new one is
-  /// durable; while it is `completed`, so does the counted measurement.
+  /// Earlier outcome of a trial that runs again. It holds until a new one is durable; while it is
+  /// `completed`, so does the counted measurement.
   std::optional<Outcome> prior{};
   CancelledBy cancelled_by = CancelledBy::nobody;  ///< origin of the outcome `cancelled`
   /// True with the outcome `oom`: memory was there, in pieces. It says nothing about other layouts.
@@ -131,9 +131,10 @@ struct TrialRow {
   std::int32_t final_round = 0;  ///< number of the round, from 1
   std::int32_t final_set = 0;    ///< number of the set of nodes, from 1: each has nodes of its own
   std::string final_avoid{};     ///< nodes of the sets before, with commas
-  SideRun side = SideRun::none;  ///< then `final_of` is the trial whose layout it runs
+  SideRun side = SideRun::none;  ///< tool of a side run; `final_of` is then the trial whose layout
+                                 ///< it runs
   std::int32_t again = 0;  ///< the time at which its layout is measured again, from 1; 0: none
-  std::string software{};  ///< then: the snapshot that it runs from; empty: the sweep's
+  std::string software{};  ///< snapshot that a remeasured run uses; empty: the sweep's
 };
 template <>
 inline constexpr auto described<TrialRow> = Entries{
@@ -185,7 +186,7 @@ struct AttemptRow {
   // Bound for an early end, fixed at its assignment.
   TrialId leader = 0;           ///< the fastest of its cell; 0: it runs to its end
   double leader_step_ms = 0;    ///< train step of the leader with this one's batch
-  double give_up_above_ms = 0;  ///< the same
+  double give_up_above_ms = 0;  ///< bound on this one's train step
   bool expandable = false;      ///< run with PyTorch's segments that grow
   /// Environment of its first rank, as a JSON object; empty: not known.
   std::string environment{};

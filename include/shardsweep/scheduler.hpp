@@ -117,7 +117,8 @@ struct SubmitRefused {
   std::string token;
   std::string why;
 };
-/// Not now: a limit that other jobs fill, or a scheduler that is too busy. To be asked again.
+/// Submission that was put off: a limit that other jobs fill, or a scheduler that is too busy. To
+/// be tried again.
 struct SubmitDeferred {
   std::string token;
   std::string why;

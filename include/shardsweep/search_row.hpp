@@ -20,10 +20,10 @@ struct SearchRow {
   bool rerun = false;               ///< asked for by name
   bool spared = false;              ///< skipped because its cell's search was over
   double tokens_per_s_per_gpu = 0;  ///< speed of its counted, unmarked measurement; 0: none
-  bool cut_short = false;           ///< the same: its speed is a bound
+  bool cut_short = false;           ///< true: that run was cut short, so its speed is a bound
   double resolution = 0;            ///< share of that speed that its log rounds away
   std::int64_t peak_memory_bytes = 0;
-  double train_step_ms = 0;  ///< the same
+  double train_step_ms = 0;  ///< train step of that measurement
   double gpu_seconds = 0;    ///< GPU time of its attempts that are over
   Timestamp ended_at = 0;    ///< end of its last attempt; 0: none is over
   AttemptId running = 0;     ///< attempt that has started and is not over; 0: none

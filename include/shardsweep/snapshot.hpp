@@ -17,7 +17,7 @@ struct Tree {
   std::filesystem::path root;  ///< absolute
   /// Files by their names below the root; none: all that is there.
   std::vector<std::string> files{};
-  /// Not part of it: these, and what begins with their names.
+  /// Left out of it: these, and all whose names begin so.
   std::vector<std::filesystem::path> without{};
   std::string origin{};  ///< kept beside it: commit and difference
 };

@@ -95,7 +95,7 @@ struct FinalsRow {
   AttemptId attempt = 0;  ///< counted attempt; 0: none
   AllocationId allocation = 0;
   double tokens_per_s_per_gpu = 0;  ///< speed of its counted, unmarked measurement; 0: none
-  double sm_clock_mhz = 0;          ///< the same
+  double sm_clock_mhz = 0;          ///< SM clock of that measurement
   std::string throttled{};          ///< causes of a lower clock; empty: not known
   double resolution = 0;            ///< share of the speed that its log rounds away
   double step_spread = 0;           ///< (p95 - min) / median of its train steps
@@ -112,10 +112,10 @@ struct NewFinal {
   std::int32_t set = 1;          ///< number of the set of nodes
   std::int32_t sets = 1;         ///< measure.node_sets
   std::string avoid{};           ///< nodes of the sets before, with commas
-  SideRun side = SideRun::none;  ///< then it has no round and no set
+  SideRun side = SideRun::none;  ///< tool of a side run, which has no round and no set
   std::int32_t again = 0;        ///< number of the time (remeasure.hpp); 0: none
-  std::string software{};        ///< then: the snapshot that it runs from; empty: the sweep's
-  bool before = false;           ///< then: it runs the program as it was
+  std::string software{};        ///< snapshot that a remeasured run uses; empty: the sweep's
+  bool before = false;           ///< true: a remeasured run uses the program as it was
   double longer = 1;             ///< limit of its duration, as a multiple of its layout's trial
 };
 

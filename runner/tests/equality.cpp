@@ -64,7 +64,7 @@ int run_cases(const EqualitySuite& suite, const std::vector<EqualityCase>& cases
   auto* verdicts =
       static_cast<Verdict*>(shared_memory(cases.size() * pool_ranks * sizeof(Verdict)));
   const bool lived = run_in_pool([&](Mesh& mesh) {
-    // Here, for a process that has opened a GPU can't fork.
+    // Open the GPU here: a process that has opened one can't fork.
     const std::unique_ptr<Platform> platform = suite.open(mesh.rank());
     u64 next_id = 1;
     for (std::size_t i = 0; i < cases.size(); ++i) {

@@ -48,7 +48,7 @@ struct Verdict {
   double weight_error;
   double norm_error;
   bool equals_meta;      // memory by class and bytes by group, exactly, if counts are known
-  bool equals_formulas;  // likewise
+  bool equals_formulas;  // memory and bytes as the formulas say, exactly, if counts are known
   u64 worst_tensor;
   bool done;
 

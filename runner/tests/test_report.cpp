@@ -209,7 +209,7 @@ TEST_CASE("steps that warm up count where they are long and far above the bound"
   CHECK_FALSE(gives_up_warming_up({}, 10e3));
   CHECK_FALSE(gives_up_warming_up({90e3}, 10e3));
   CHECK(gives_up_warming_up({25e3, 24e3}, 10e3));
-  // Not twice the bound.
+  // The second step is below twice the bound.
   CHECK_FALSE(gives_up_warming_up({25e3, 19e3}, 10e3));
   // A first step may cost much once.
   CHECK_FALSE(gives_up_warming_up({90e3, 30e3}, 10e3));

@@ -28,7 +28,7 @@ enum class ErrorClass {
 struct Error {
   ErrorClass kind = ErrorClass::internal;
   std::string message;
-  // Out of memory only: the class of memory and the bytes (all 0 for other errors).
+  // Set for out of memory alone: the class of memory and the bytes (all 0 for other errors).
   std::string memory_class = {};
   std::uint64_t bytes_requested = 0;
   std::uint64_t bytes_in_use = 0;

@@ -46,7 +46,7 @@ struct Geometry {
   int kv_heads;
   int query_tiles;
   int row;      // values from one token to the next of q
-  int key_row;  // likewise of keys
+  int key_row;  // values from one token to the next of keys
   int out_row;  // values from one token to the next of out and dout
   float scale;
 };

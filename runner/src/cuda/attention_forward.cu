@@ -32,7 +32,7 @@ struct Geometry {
   int heads;
   int kv_heads;
   int row;           // values from one token to the next of q
-  int key_row;       // likewise of keys
+  int key_row;       // values from one token to the next of keys
   float log2_scale;  // scores times this are in base 2
 };
 

@@ -67,7 +67,7 @@ __device__ std::uint32_t put(std::uint8_t* turned, const TilePlace& at, const Fl
   return most;
 }
 
-/// Out of the tile along the columns; `transposed`: where the tile's matrix begins.
+/// Writes the tile along its columns; `transposed`: beginning of the tile's matrix.
 __device__ void put_turned(
     const std::uint8_t* turned, i64 rows, i64 columns, std::uint8_t* transposed) {
   for (int i = static_cast<int>(threadIdx.x); i < tile * vectors_of_tile; i += threads) {

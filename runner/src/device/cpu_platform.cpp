@@ -18,7 +18,7 @@ class CpuPlatform final : public Platform {
   std::unique_ptr<Communicator> connect(const Connection& c, Group group) override {
     return connect_host(c, std::move(group));
   }
-  // Some tens of ms between the ranks of a node.
+  // Probe for some tens of ms between the ranks of a node.
   i64 probe_bytes() const override { return i64{4} << 20; }
 
  private:

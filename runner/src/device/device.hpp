@@ -40,8 +40,8 @@ struct Gemm {
   Element element_b = Element::value;
   const float* unit_a = nullptr;  // value of a 1 in 8 bits, in the device's memory
   const float* unit_b = nullptr;
-  /// So many products of one shape, over values; from one to the next operands and result lie
-  /// so many elements further.
+  /// Number of products of one shape, over values; operands and result of the next one lie these
+  /// steps further.
   i64 batch = 1;
   i64 step_a = 0;
   i64 step_b = 0;
@@ -212,7 +212,7 @@ class Device : public Allocator {
   /// Rotates q and k of the packed rows in place.
   virtual void rope(void* qkv, const AttentionShape& shape, Rotation rotation) = 0;
 
-  /// The same where a rank has a part of the tokens of its sequences.
+  /// Rotates if a rank has a part of the tokens of its sequences.
   virtual void rope_at(
       void* qkv, const AttentionShape& shape, const Positions& positions, Rotation rotation) = 0;
 

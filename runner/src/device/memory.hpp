@@ -106,7 +106,7 @@ class Memory {
     std::byte* base = nullptr;
     Places places{0};
     bool holds(const std::byte* data) const {
-      // Not by the addresses' order, which pointers of different blocks have not.
+      // Compare by offset: pointers of different blocks have no order.
       const auto at = reinterpret_cast<std::uintptr_t>(data);
       const auto first = reinterpret_cast<std::uintptr_t>(base);
       return at >= first && at - first < static_cast<std::uintptr_t>(reserved);

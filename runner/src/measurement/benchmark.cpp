@@ -422,7 +422,7 @@ class Run {
   std::vector<double> busy_ms_;                  // own work in each step of the phase
   std::vector<std::vector<double>> step_times_;  // times of each step, as times_so_far()
   std::string microbench_;                       // JSON; empty: not asked for
-  std::string network_;                          // likewise
+  std::string network_;                          // JSON; empty: not asked for
 };
 
 }  // namespace

@@ -58,7 +58,7 @@ std::vector<Product> products(const Options& o) {
 struct ProductTimes {
   std::string json;
   double flops;    // FLOP of one pass through forward and both backwards
-  double time_ms;  // likewise
+  double time_ms;  // duration of the same pass
 };
 
 /// Operands as in PyTorch's benchmarks. How much power operands take depends on their bits, and

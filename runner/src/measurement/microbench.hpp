@@ -14,8 +14,8 @@ namespace shardbench {
 /// it is asked for. Rank 0 prints one JSON object on stdout.
 void run_microbench(const Options& options, const PlatformKind& kind);
 
-/// The same blocks amid a run, on all ranks at once, since that is how train steps have them: a
-/// JSON object. Collective over `world`; the figures are this rank's.
+/// Times these blocks amid a run, on all ranks at once, as train steps have them: a JSON object.
+/// Collective over `world`; the figures are this rank's.
 ///   products, gemm_gflops: all matrix products of the whole model; gemm_peak_gflops: the best
 ///   attention_gflops: forward, 2 s h FLOPs per token (causal)
 ///   memory_gb_per_s: a sum of two vectors that no cache holds
@@ -35,7 +35,7 @@ i64 bandwidth_vector_bytes(i64 cache_bytes, std::optional<i64> memory_limit);
 struct NetworkToProbe {
   Device& device;
   Communicator& world;   // all ranks, over the device's memory
-  Communicator& report;  // likewise all ranks, over the host's
+  Communicator& report;  // all ranks, over the host's memory
   i64 bytes;
 };
 std::string network_probe(const NetworkToProbe& network);

@@ -17,7 +17,7 @@ struct Throttle {
   u64 bit;
   std::string_view words;
 };
-// Not 0x1 (idle), 0x2 (clocks set by somebody), 0x10 (sync boost) and 0x100 (display).
+// Leaves out 0x1 (idle), 0x2 (clocks set by somebody), 0x10 (sync boost) and 0x100 (display).
 constexpr std::array<Throttle, 5> throttles{{{0x4, "power cap"}, {0x8, "hardware slowdown"},
     {0x20, "too hot (driver)"}, {0x40, "too hot (hardware)"}, {0x80, "power brake"}}};
 

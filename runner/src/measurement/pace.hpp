@@ -33,7 +33,7 @@ class PaceSampler {
 
   bool is_due() const;
   void add(const PaceLook& look);
-  /// Other train steps are timed from now on, and a look is due.
+  /// Forgets the looks: other train steps are timed from now on, and a look is due.
   void forget();
   Pace pace() const;
 

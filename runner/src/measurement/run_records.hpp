@@ -34,13 +34,14 @@ struct RunFigures {
   std::vector<double> peak_memory_by_class_bytes;  // maximum over the ranks, in enum order
   std::vector<double> phase_ms;                    // parts of the median train step, mean over the
                                                    // ranks
-  std::vector<double> wait_ms;                     // likewise
+  std::vector<double> wait_ms;                     // waits in the median train step, mean over the
+                                                   // ranks
   std::vector<double> busy_ms;                     // own work by rank, median over the timed steps
   std::vector<double> sent_bytes;  // per train step by group, maximum over the ranks
   std::vector<Pace> paces;         // by rank, over the timed steps
   std::optional<double> dropped;   // part of the experts' choices, under a capacity
   bool gave_up = false;            // ended after fewer timed steps than it was asked for
-  bool warmed_up = true;           // else it gave up before
+  bool warmed_up = true;           // false: it gave up while it warmed up
 };
 /// True if timed train steps are slower than their noise explains. There have to be two at least.
 /// The fastest is above the bound even if it were as much faster as the median is slower. All ranks

@@ -19,8 +19,8 @@ namespace {
 
 constexpr int beat_ms = 100;
 
-// Only async-signal-safe calls: backtrace was called once before, so that its library is
-// loaded.
+// Restrict this handler to async-signal-safe calls: backtrace was called once before, so that its
+// library is loaded.
 void write_backtrace(int) {
   const int saved = errno;
   constexpr std::string_view title = "shardbench: backtrace (SIGQUIT)\n";

@@ -62,8 +62,8 @@ class MadeOperand {
       const Fp8Magnitudes& magnitudes, Gathering gathering);
   /// Form in which a kernel leaves `values` besides; empty: values alone.
   std::optional<Device::Quantization> left(const void* values);
-  /// Once, when the values are there: all of them, or this rank's rows if the operand is
-  /// gathered.
+  /// Takes the operand, once, when the values are there: all of them, or this rank's rows if the
+  /// operand is gathered.
   Fp8Operand take(const void* values);
 
  private:
@@ -91,7 +91,7 @@ Fp8Operand gathered_gradient(
 /// y[tokens, out] = x[tokens, in] · wᵀ
 void linear(
     const RankContext& context, void* y, const void* x, const LinearWeights& w, MadeOperand& made);
-/// The same over values.
+/// Multiplies values, without an operand in 8 bits.
 void linear(const RankContext& context, void* y, const void* x, const LinearWeights& w);
 
 /// The two products of backward; `dy` [tokens, out] stays until both are done.

@@ -45,7 +45,7 @@ class KnownRouting {
  private:
   ExpertRows counts_;
   Block choices_;  // [tokens, experts_per_token]
-  Block places_;   // the same
+  Block places_;   // [tokens, experts_per_token]
   Block source_;   // [rows that leave]
   RowOrders orders_;
 };
@@ -56,9 +56,9 @@ struct ExpertActivations {
   ExpertRows counts;
   Block probabilities;  // [tokens, experts]
   Block weights;        // [tokens, experts_per_token]
-  Block choices;        // the same, int32; none if routing is pinned
-  Block places;         // likewise
-  RowOrders orders;     // likewise
+  Block choices;        // [tokens, experts_per_token], int32; none if routing is pinned
+  Block places;         // [tokens, experts_per_token]; none if routing is pinned
+  RowOrders orders;     // none if routing is pinned
   Block rows;           // [rows, hidden]
   Block gate_up;        // [rows, 2·expert_ffn / tp]
   Block activated;      // [rows, expert_ffn / tp]

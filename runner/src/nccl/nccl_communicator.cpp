@@ -119,7 +119,7 @@ Token NcclCommunicator::broadcast(void* data, i64 count, Dtype dtype, i64 root) 
 
 Token NcclCommunicator::send(const void* data, i64 count, Dtype dtype, i64 to) {
   count_operation(Operation::send, bytes_sent(Operation::send, size(), index_, count, dtype));
-  // Never written through: a message to send goes to NCCL as const.
+  // Cast only for the common type: a message to send goes to NCCL as const.
   return post({0, Operation::send, const_cast<void*>(data), count, dtype, to});
 }
 

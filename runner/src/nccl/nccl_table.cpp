@@ -111,7 +111,8 @@ NcclLibrary load_nccl() {
 }
 
 std::string nccl_version_name(int version) {
-  // Up to 2.8 the minor version had the hundreds, since then the ten thousands are the major.
+  // Versions up to 2.8 have the minor version in the hundreds; later ones have the major in the ten
+  // thousands.
   const int unit = version < 10000 ? 1000 : 10000;
   return std::to_string(version / unit) + '.' + std::to_string(version % unit / 100) + '.' +
       std::to_string(version % 100);

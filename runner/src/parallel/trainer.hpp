@@ -20,7 +20,7 @@ namespace shardbench {
 /// belongs to none.
 struct PhaseTimes {
   double forward_s = 0;        ///< includes waits for tp and for gathered weights
-  double backward_s = 0;       ///< likewise
+  double backward_s = 0;       ///< includes waits for tp and for gathered weights
   double transfer_s = 0;       ///< activations and their gradients between stages
   double reduction_s = 0;      ///< rest of the gradients' reduction after backward
   double gradient_norm_s = 0;  ///< includes the wait for the slowest rank

@@ -424,7 +424,8 @@ void take_identity(Options& o, Environment environment) {
   take_rank(o.local_rank, "LOCAL_RANK", "SLURM_LOCALID", environment);
 }
 
-/// So that a sweep can vary it: a free axis is a variable of the ranks' environment.
+/// Reads the fault from the environment too, so that a sweep can vary it: a free axis is a variable
+/// of the ranks' environment.
 void take_fault(Options& o, Environment environment) {
   const char* fault = environment("SHARDBENCH_FAULT");
   if (fault != nullptr && std::string_view(fault) != "none") o.fault = fault;

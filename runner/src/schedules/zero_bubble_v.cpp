@@ -52,7 +52,7 @@ class FoldedTurns {
  private:
   struct Rank {
     std::array<i64, 2> forwards{};   // done, by chunk
-    std::array<i64, 2> backwards{};  // likewise
+    std::array<i64, 2> backwards{};  // done, by chunk
     std::deque<Piece> weights;       // pieces whose weights' gradients are left
     i64 held = 0;
   };

@@ -125,7 +125,7 @@ TEST_CASE("algorithms are settled before training, each as often, and the fastes
   const std::string choices = device.products().choices_json();
   CHECK(choices.find("{\"unsettled\":0,\"choices\":[{\"m\":") == 0);
   CHECK(choices.find("\"candidate\":1,\"candidates\":3,\"ms\":") != std::string::npos);
-  // Once is enough.
+  // Settling once is enough.
   device.settle_products(keys);
   CHECK(emulator::take_product_runs().empty());
 }

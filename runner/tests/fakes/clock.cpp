@@ -24,7 +24,7 @@ constexpr std::int64_t second_ns = 1'000'000'000;
 
 SharedClock* shared = nullptr;
 std::atomic<std::uint64_t>* waits = nullptr;
-pid_t owner = 0;  // not its children, which share all this
+pid_t owner = 0;  // main process; its children share all this and are left out
 // No two times are equal, as on any machine.
 std::atomic<std::int64_t> asked_ns{0};
 

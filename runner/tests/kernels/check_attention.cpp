@@ -127,8 +127,8 @@ struct Turn {
   std::vector<Bf16> qkv;
   std::vector<Bf16> keys;
   std::vector<Bf16> dout;
-  std::vector<Bf16> out;   // so far
-  std::vector<float> lse;  // so far
+  std::vector<Bf16> out;   // results so far
+  std::vector<float> lse;  // results so far
   std::vector<Bf16> dqkv;  // gradients that are added to, so far
   std::vector<Bf16> dkeys;
 };

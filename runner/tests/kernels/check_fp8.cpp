@@ -222,7 +222,7 @@ void check_fp8(Checks& checks) {
   check_norms_to_8_bits(checks, 16, 96, 5);
   check_swiglu_to_8_bits(checks, 16, 16);
   check_swiglu_to_8_bits(checks, 80, 144);
-  // More values than one round of all threads.
+  // Shape with more values than one round of all threads.
   check_swiglu_to_8_bits(checks, 208, 720);
   for (const Element element : {Element::e4m3, Element::e5m2}) {
     check_quantize(checks, 16, 16, element, 1);

@@ -88,7 +88,7 @@ void check_norms(Checks& checks) {
   check_norm(checks, 2, 8192 + 64, 0);
   check_norm_backward(checks, 2, 8192 + 64, 0);
   check_norm_backward(checks, 2, 16384 + 8, 0);
-  // More rows than blocks.
+  // Shape with more rows than blocks.
   check_norm_backward(checks, 1031, 16, 0);
   if (!checks.full()) return;
   check_norm(checks, 4096, 2048, 0);

@@ -83,7 +83,7 @@ class Checks {
   Checks(const Checks&) = delete;
   Checks& operator=(const Checks&) = delete;
 
-  /// More shapes than CI has time for.
+  /// True if more shapes are wanted than CI has time for.
   bool full() const { return full_; }
   /// Sequences as they are trained with: for a GPU.
   bool at_length() const { return at_length_; }

@@ -18,7 +18,7 @@ namespace shardbench {
 constexpr double bf16_rounding = 1.001 / 256;
 constexpr double fp32_rounding = 1.001 / (1 << 24);
 
-/// The same operations in fp64.
+/// Device that computes the reference, in fp64.
 inline Device& reference() {
   static const std::unique_ptr<Device> device = make_cpu_device(Dtype::fp64);
   return *device;

@@ -63,7 +63,7 @@ class RecordingNccl {
   void as_rank(i64 rank) { rank_ = rank; }
   /// Each request is in progress for that many polls.
   void stay_in_progress(int polls) { polls_ = polls; }
-  /// The same until it is asked and `is_over`.
+  /// Keeps each request in progress until it is asked and `is_over`.
   void stay_in_progress_until(std::function<bool()> is_over) { is_over_ = std::move(is_over); }
   /// The request with this number, counted from 0 over all ranks' inits and items, stays in
   /// progress for ever.

@@ -100,7 +100,7 @@ TEST_CASE("operations follow what was computed and computing waits for them alon
   CHECK(group.counters().sent_bytes[0] ==
       bytes_sent(Operation::all_reduce, 4, 0, 8, Dtype::fp32) +
           bytes_sent(Operation::all_reduce, 4, 0, 2, Dtype::fp32));
-  // Not the root: nothing sent.
+  // A broadcast sends nothing from any rank but the root.
   CHECK(group.counters().sent_bytes[3] == 0);
   CHECK(f.nccl.misuses.empty());
 }

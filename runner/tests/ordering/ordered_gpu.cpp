@@ -42,7 +42,7 @@ struct OrderedGpu {
   std::vector<ordered::Work> works;
   std::size_t streams = 0;
   std::vector<std::string> lost;                 // downloads that the host did not wait for
-  std::optional<HappensBefore::Clock> download;  // not yet known to have ended
+  std::optional<HappensBefore::Clock> download;  // download that is not yet known to have ended
   std::set<std::size_t> deleted;
   std::map<HappensBefore::Agent, std::vector<std::size_t>> open_edges;  // edges whose `before` is
                                                                         // not known

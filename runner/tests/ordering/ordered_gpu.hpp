@@ -40,7 +40,7 @@ struct Range {
 /// A part of an operation of NCCL: all of a collective, or one message.
 struct Traffic {
   std::string group;      // name of the group
-  std::string members;    // the same text on all of them
+  std::string members;    // text that is equal on all members
   std::string operation;  // "all_reduce"
   i64 size;
   i64 index;

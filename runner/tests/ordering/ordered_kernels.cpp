@@ -28,7 +28,7 @@ i64 tokens_of(const AttentionShape& s) {
   return s.batch * s.seq_len;
 }
 
-/// So many products of these queries with keys.
+/// Cost of this number of products of queries with keys.
 ordered::Cost attending(const AttentionShape& a, double pairs, double products) {
   return {.flops = 2.0 * products * pairs * static_cast<double>(a.batch * a.heads * a.head_dim)};
 }

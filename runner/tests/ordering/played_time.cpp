@@ -19,7 +19,7 @@ constexpr double never = std::numeric_limits<double>::infinity();
 struct Item {
   std::vector<const Work*> parts;
   std::vector<std::size_t> after;  // items of the same rank
-  std::vector<std::size_t> begun;  // likewise: it waited for their turn
+  std::vector<std::size_t> begun;  // items of the same rank whose turn it waited for
   double seconds = 0;              // seconds of a kernel
   double ready = never;            // time of its turn
   double begin = never;

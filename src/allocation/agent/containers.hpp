@@ -37,7 +37,7 @@ class ContainerMaker {
       const Environment& own, const ContainerPlace& place, double now_s);
   /// After `failed`, a clause.
   [[nodiscard]] const std::string& why() const { return why_; }
-  /// The same; the next attempt tries it again.
+  /// Returns and clears the reason; the next attempt tries it again.
   [[nodiscard]] std::string take_fault() { return std::exchange(why_, {}); }
   /// Digest of an image that is ready, as far as its runtime tells.
   [[nodiscard]] std::string digest_of(const ContainerSpec& container) const;

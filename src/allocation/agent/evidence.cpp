@@ -52,7 +52,7 @@ EvidenceTaking::EvidenceTaking(AttemptPaths paths, NodeEvidence seen, std::vecto
     if (seen_.others.size() == most_others) break;
     if (!known.contains(pid)) seen_.others.push_back(inspect(pid));
   }
-  // Only then: a backtrace disturbs what was to be looked at.
+  // Ask last: a backtrace disturbs what was to be looked at.
   for (const Rank& rank : ranks_)
     ask_for_backtrace(rank);
 }

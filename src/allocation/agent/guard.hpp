@@ -14,7 +14,7 @@ namespace shardsweep::agent {
 /// Duties of a guard whose agent a signal has ended.
 struct KillDuties {
   std::function<void(int signal)> say;  ///< called before anything else is ended
-  std::function<void()> clean_up{};     ///< once its processes are gone
+  std::function<void()> clean_up{};     ///< called once its processes are gone
 };
 
 /// Forks; the child runs `node_agent` and its answer is the exit code that is passed on.

@@ -51,11 +51,11 @@ constexpr int poll_ms = 5;
 constexpr int look_ms = 100;  // interval between looks at the clocks
 constexpr int by_timeout = 124;
 constexpr double giga = 1e9;
-// Not the power cap: a GPU at work meets it every day.
+// Leaves out the power cap: a GPU at work meets it every day.
 constexpr std::uint64_t hardware_bits = 0x8 | 0x40 | 0x80;
 
 struct Exit {
-  bool done = false;  ///< else it was given up
+  bool done = false;  ///< false: it was given up
   int code = 0;
 };
 

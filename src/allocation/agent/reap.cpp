@@ -22,8 +22,8 @@ void become_subreaper() {
 }
 
 bool kill_children_once() {
-  // Only children: one that was not waited for keeps its pid, so none of these can be a
-  // stranger. Grandchildren become children when their parents go.
+  // Kill children only: an unreaped child keeps its pid, so none of these can be a stranger.
+  // Grandchildren become children when their parents go.
   for (const pid_t pid : children_of(::getpid()))
     ::kill(pid, SIGKILL);
   while (true) {

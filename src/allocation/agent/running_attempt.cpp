@@ -234,7 +234,7 @@ void RunningAttempt::end_marked(Beside& beside) {
   }
 }
 
-/// Now that all of ours was waited for, what is left over was somebody else's.
+/// Looks for CPU use by others: all of ours was reaped, so what is left over was theirs.
 void RunningAttempt::look_for_others(Beside& beside) {
   if (!cpu_before_) return;
   const auto after = cpu_use(here_.now_s());

@@ -126,7 +126,8 @@ class RunningAttempt final : public RanksOutside {
   std::optional<EnvironmentRecord> environment_;  ///< environment of rank 0, if it is here
   StorageWatch storage_;
   std::optional<std::int64_t> memory_kills_;  ///< count before the ranks were started
-  std::optional<CpuUse> cpu_before_;          ///< the same; none if nobody wants to know
+  std::optional<CpuUse> cpu_before_;          ///< CPU use before the ranks were started; none: not
+                                              ///< wanted
   std::optional<EvidenceTaking> evidence_taking_;
 };
 

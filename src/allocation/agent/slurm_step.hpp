@@ -49,7 +49,7 @@ class SlurmStep {
 // `shardsweep-agent rank`: a task of a Slurm step turns into a rank, if an attempt is one
 // srun and there are no node agents to start it.
 
-/// Only returns, with an exit code, where the rank can't be started.
+/// Returns only if the rank can't be started, with an exit code.
 [[nodiscard]] int run_step_rank(const std::string& dir, const Environment& own);
 
 }  // namespace shardsweep::agent

@@ -229,8 +229,8 @@ void AttemptMachine::finish() {
   ranks_->collect_snapshots();
 }
 
-/// Now that nobody else writes there. A runner that was through before our signal has written
-/// its own.
+/// Writes the result of an attempt that was cut short, now that no rank writes there. A runner that
+/// was through before our signal has written its own.
 void AttemptMachine::write_cut_result() {
   Findings& findings = life_.findings();
   if (findings.measured()) return;

@@ -249,7 +249,8 @@ std::vector<std::string> make_command(const ContainerSpec& container, const Cont
         "--container-image=" + container.image, "--container-name=" + own + ":create", "true"};
   if (container.runtime == ContainerRuntime::enroot && is_squashed(container.image))
     return {"enroot", "create", "-f", "-n", own, container.image};
-  // Else each rank would fetch it by itself, and fail by itself if it is nowhere.
+  // Fetch the image once: otherwise each rank would fetch it by itself, and fail by itself if it is
+  // missing.
   if (container.runtime == ContainerRuntime::podman_hpc)
     return {"sh", "-c", "podman-hpc image exists \"$0\" || exec podman-hpc pull \"$0\"",
         container.image};

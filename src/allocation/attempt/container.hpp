@@ -32,10 +32,10 @@ struct ContainerPlace {
   /// They are named there at most, and have their values in the environment.
   std::vector<std::string> secrets{};
   std::string name{};   ///< name of the rank's container, if its runtime records containers
-  std::string owner{};  ///< the same: a label, by which what is left of them is found
+  std::string owner{};  ///< label by which remains of the containers are found
 };
 
-/// The same rank through its runtime: what is started on the host.
+/// Start of the rank through its runtime: the command on the host.
 [[nodiscard]] RankStart entered(
     const ContainerSpec& container, const RankStart& rank, const ContainerPlace& place);
 

@@ -20,8 +20,8 @@ using Variables = std::map<std::string, std::string, std::less<>>;
 [[nodiscard]] Variables variables_in(std::string_view environ);
 [[nodiscard]] Variables variables_of(const std::vector<std::string>& entries);
 
-/// The same command, behind one that writes the environment it finds into `file`, for its owner
-/// alone: there may be secrets in it. It needs `sh` and `env`.
+/// Wraps the command in one that writes the environment it finds into `file`, for its owner alone:
+/// there may be secrets in it. It needs `sh` and `env`.
 [[nodiscard]] std::vector<std::string> telling_environment(
     const std::vector<std::string>& command, const std::string& file);
 /// Environment of one of our own processes, in the form that telling_environment() writes.

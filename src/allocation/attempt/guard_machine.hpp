@@ -29,7 +29,7 @@ class GuardMachine {
 
   /// A child was waited for: its agent, by an exit code or a signal (else 0).
   void see_agent_end(int exit_code, int signal);
-  /// There is no child to wait for, and nobody has seen the agent's end.
+  /// Notes that no child is left to wait for, and that the agent's end was not seen.
   void see_nothing_left();
   /// say_killed was done.
   void has_said() { order_ = Order::end_children; }

@@ -175,7 +175,7 @@ void LeadMachine::take(const std::string& node, const NodeBeat& beat) {
   if (nodes_.agents() > 1) outside_.tell(TimedSteps{beat.attempt});
 }
 
-/// Only a sign of life.
+/// Takes a sign of life; it says nothing else.
 void LeadMachine::take(const std::string&, const NodeLaunched&) {}
 
 void LeadMachine::take(const std::string&, const Suspect& suspicion) {
@@ -201,7 +201,7 @@ void LeadMachine::take(const std::string& node, const NodeFinding& found) {
 
 void LeadMachine::take(const std::string& node, const NodeEnded& ended) {
   if (!running_ || ended.attempt != running_->id()) return;
-  // There rank 0 is gone: nobody elsewhere has anything left to do.
+  // Rank 0 has exited: no other node can finish.
   if (ended.cut_short)
     outside_.tell(EndAttempt{ended.attempt, Outcome::cancelled, "the attempt was cut short", true});
   running_->see(node, ended, now_s_);

@@ -101,7 +101,8 @@ class LeadMachine {
   LeadMachine(std::string folder, AllocationSpec spec, std::vector<std::string> job_nodes,
       LeadOutside& outside);
 
-  /// Once for all that was seen. Soon again if something happens, after a beat at the latest.
+  /// Runs once for all observations. Call it again soon if something happens, after a beat at the
+  /// latest.
   void round(LeadSenses senses);
   [[nodiscard]] bool over() const { return stage_ == Stage::gone; }
   /// Time of the next line to the nodes.

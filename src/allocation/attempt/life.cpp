@@ -16,7 +16,8 @@ constexpr double peer_grace_s = 2;
 constexpr double step_end_s = 60;
 // Children of a rank that end with it (a loader's pipe closes) are not called leaked.
 constexpr double settle_s = 0.1;
-// Not gone so long after SIGKILL: state D. Nothing here can help, the node is out.
+// Time after SIGKILL after which a process counts as stuck in state D. Nothing here can help; the
+// node is out.
 constexpr double unkillable_s = 30;
 
 }  // namespace

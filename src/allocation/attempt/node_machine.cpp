@@ -118,7 +118,7 @@ void NodeMachine::take(const CheckNode& order) {
   outside_.say(std::move(checked));
 }
 
-/// Only a sign of life.
+/// Takes a sign of life; it says nothing else.
 void NodeMachine::take(const LeadBeat&) {}
 
 void NodeMachine::take(const Quit&) {

@@ -98,8 +98,8 @@ class NodeMachine {
  public:
   NodeMachine(NodeOptions options, NodeOutside& outside);
 
-  /// Once for all that was seen. Soon again if something happens, after watch_s at the latest
-  /// while it is busy, and after a beat.
+  /// Runs once for all observations. Call it again soon if something happens, after watch_s at the
+  /// latest while it is busy, and after a beat.
   void round(const NodeSenses& senses);
   /// Told to quit, or it can't go on, and no attempt is left.
   [[nodiscard]] bool over() const { return leaving_ && !attempt_; }

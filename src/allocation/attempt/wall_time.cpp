@@ -27,7 +27,7 @@ WallTime wall_time_of(const AllocationSpec& spec, std::optional<double> left_s) 
 
 std::optional<JobEndAnswer> job_end_in(std::string_view text) {
   const std::string_view word = trimmed(text);
-  // Also "Unknown", which is no promise of anything, is asked again: it is not in this list.
+  // Ask again after "Unknown", which promises nothing: it is not in this list.
   constexpr std::array<std::string_view, 5> never{
       "NONE", "None", "UNLIMITED", "Unlimited", "INFINITE"};
   if (std::find(never.begin(), never.end(), word) != never.end()) return JobEndAnswer{};

@@ -27,7 +27,7 @@ bool AttemptWatch::take(const Record& record, double now_s) {
       last_record_ = "start";
       break;
     case RecordType::phase:
-      // The same phase named again is no progress.
+      // A repeated phase is no progress.
       if (record.phase == phase_ && last_record_ != "none") return false;
       phase_ = record.phase;
       last_record_ = "phase " + record.phase;
@@ -88,7 +88,7 @@ WatchedPhase AttemptWatch::watched() const {
   if (phase_ == "rendezvous") return WatchedPhase::rendezvous;
   if (phase_ == "teardown") return WatchedPhase::teardown;
   if (phase_ != "warmup" && phase_ != "train")
-    return WatchedPhase::init;  // also a phase that only the runner knows
+    return WatchedPhase::init;  // includes phases that only the runner knows
   return steps_seen_ == 0 ? WatchedPhase::first_step : WatchedPhase::step;
 }
 

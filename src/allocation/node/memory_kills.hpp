@@ -17,7 +17,7 @@ namespace shardsweep {
 /// Reads the count from the text of that file.
 [[nodiscard]] std::optional<std::int64_t> memory_kills_in(std::string_view text);
 
-/// So far, in this process's own control group; none if nobody counts.
+/// Count so far in this process's own control group; empty if nothing counts.
 [[nodiscard]] std::optional<std::int64_t> memory_kills();
 
 }  // namespace shardsweep

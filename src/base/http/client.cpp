@@ -17,7 +17,7 @@ namespace {
 constexpr std::string_view unix_prefix = "unix:";
 constexpr long connect_limit_ms = 10'000;
 
-/// Once per process, before the first handle.
+/// Initialises libcurl once per process, before the first handle.
 void initialise() {
   static const CURLcode done = curl_global_init(CURL_GLOBAL_DEFAULT);
   (void)done;

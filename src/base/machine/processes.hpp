@@ -47,7 +47,7 @@ struct ProcessStat {
 
 struct MarkedProcesses {
   std::vector<ProcessEntry> found;
-  int unreadable = 0;  ///< other users' processes: unknown, which is not "not ours"
+  int unreadable = 0;  ///< other users' processes, which may still be ours
 };
 /// Every process but the caller whose marker (or agent variable) `fits`. Zombies don't count.
 [[nodiscard]] MarkedProcesses find_marked(const std::function<bool(std::string_view marker)>& fits);

@@ -172,7 +172,8 @@ Result<RunningCommand> RunningCommand::start(
   }
   auto state = std::make_unique<State>(options, argv[0]);
   std::error_code error;
-  // Not by fork: copying the daemon's memory map was a quarter of what a waiting daemon costs.
+  // Use vfork: copying the daemon's memory map by fork was a quarter of what a waiting daemon
+  // costs.
   state->child = bp::child(
       bp::posix::use_vfork, bp::exe = program.string(),
       bp::args = std::vector<std::string>(argv.begin() + 1, argv.end()),

@@ -59,7 +59,7 @@ class House {
     --busy_;
     wait_for_idleness();
   }
-  /// There is a reader more who waits for a change.
+  /// Looks out for changes: one more reader waits.
   void look_out() {
     if (!std::exchange(looking_, true)) look();
   }

@@ -24,7 +24,7 @@
 namespace shardsweep {
 namespace {
 
-constexpr std::int64_t inbox_rows_per_tick = 5'000;  // some 50 ms
+constexpr std::int64_t inbox_rows_per_tick = 5'000;  // takes some 50 ms
 constexpr std::int64_t deleted_rows_per_tick = 500;  // each row may be a folder
 
 /// Line on files that a deletion could not remove; empty if it removed all.
@@ -59,8 +59,8 @@ Result<void> RequestDesk::serve() {
   return {};
 }
 
-/// Not to be served while a submission is half stored or a sweep half deleted: another one of
-/// these, and what may be meant for that sweep or for all.
+/// True for requests that have to wait while a submission is half stored or a sweep half deleted:
+/// another one of these, and what may be meant for that sweep or for all.
 bool RequestDesk::needs_the_whole(const PendingRequest& waiting) const {
   if (!waiting.request) return false;
   const Request& request = *waiting.request;
@@ -108,7 +108,8 @@ Result<bool> RequestDesk::serve_or_refuse(const PendingRequest& waiting) {
     Answer answer;
     answer.id = waiting.id;
     answer.fault = {FaultKind::internal, fmt::format("nothing was changed. {}", broken.what())};
-    (void)answer_request(parts_.home, answer);  // else the next daemon meets it again
+    (void)answer_request(parts_.home, answer);  // without an answer the next daemon would meet it
+                                                // again
     throw;
   }
 }

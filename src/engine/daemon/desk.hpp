@@ -81,7 +81,7 @@ class RequestDesk {
   RequestWatch watch_;
   bool serving_ = false;
   bool asked_to_stop_ = false;
-  bool reload_ = false;  ///< more rows are of the world than before, once they are committed
+  bool reload_ = false;  ///< the world has more rows than before, once they are committed
   std::optional<std::string> storing_;        ///< the sweep whose submission is half stored
   bool in_pieces_ = false;                    ///< the last piece was not the end of its sweep
   std::map<std::string, Answer> unsent_;      ///< answers of served requests that are still

@@ -77,7 +77,7 @@ Result<void> FinalRounds::plan(const SweepRow& sweep, std::int32_t nodes) {
   SHARDSWEEP_ASSIGN(auto rows, parts_.store.finals_rows(sweep.id, nodes));
   hear_changes(rows, world_.changes());
   Measure measure = spec.measure;
-  if (sweep.backend == Backend::local) measure.node_sets = 1;  // there is one machine
+  if (sweep.backend == Backend::local) measure.node_sets = 1;  // this machine is the only one
   std::vector<NewFinal> due;
   if (measure.finalists > 0) due = due_finals(rows, measure);
   if (!due.empty()) SHARDSWEEP_TRY(keep_apart(rows, due));

@@ -94,7 +94,7 @@ std::optional<StorageFault> Health::look_at_lock() {
   return StorageFault{StorageProblem::gone, "mounted again"};
 }
 
-/// Now or a moment ago: what has failed meanwhile is the storage's fault.
+/// True if storage fails now, or failed a moment ago: other failures then are its fault.
 bool Health::storage_fails() const {
   constexpr auto aftermath = 10s;
   return troubles_.storage_fails() ||

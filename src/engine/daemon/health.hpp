@@ -35,7 +35,7 @@ class Health {
   void note_unloaded(const std::map<std::string, std::string>& why) {
     troubles_.set_unloaded(world_, why, parts_.clock.now());
   }
-  /// Now or a moment ago: what has failed meanwhile is the storage's fault.
+  /// True if storage fails now, or failed a moment ago: other failures then are its fault.
   [[nodiscard]] bool storage_fails() const;
   /// How a pass ended, and whether answers to requests can't be written. The pass's own result,
   /// or `rejected` if the database's folder is gone.

@@ -41,7 +41,7 @@ AllocationHandle handle_of(const AllocationRow& row, Timestamp now) {
       .claimed = row.claimed_at != 0,
       .waits = row.job_state == JobState::pending,
       .missing = row.missing,
-      // Not negative: the login node's clock may have been set back.
+      // Clamp: the login node's clock may have been set back.
       .missing_for_s = std::max(0.0, to_seconds(now - row.missing_since))};
 }
 

@@ -57,7 +57,7 @@ inline constexpr std::array<std::string_view, 10> word_table<Stage>{"submitted",
 
 /// True if the attempt runs elsewhere: it has no job and no lead, and ends with its deadline.
 [[nodiscard]] bool is_outside(const AllocationRow& row);
-/// Not closed.
+/// True unless it is closed.
 [[nodiscard]] bool live(const AllocationRow& row);
 /// True if it may be given attempts.
 [[nodiscard]] bool takes_work(const AllocationRow& row);

@@ -269,7 +269,7 @@ class Decider {
   }
   [[nodiscard]] bool is_searched(SweepId sweep) const { return input_.searches.contains(sweep); }
 
-  /// There is no other machine: going on would measure what is wrong with this one.
+  /// Pauses a sweep on an unwell machine: there is no other, and going on would measure its faults.
   bool pause_unwell(const SweepRow& sweep) {
     const NodeRow* here = world_.node(std::string(local_node));
     if (here == nullptr || here->state == NodeState::trusted) return false;

@@ -69,7 +69,7 @@ struct Orders {
 
 /// Wall time for one attempt alone, start included.
 [[nodiscard]] double needed_time_s(double work_s, const Policy& policy);
-/// The same where it starts up at once: less time can't hold it.
+/// Wall time of an attempt that starts up at once: less time can't hold it.
 [[nodiscard]] double least_time_s(double work_s, const Policy& policy);
 
 }  // namespace shardsweep

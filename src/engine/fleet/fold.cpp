@@ -256,7 +256,7 @@ void end_attempt(Fold fold, const Policy& policy, AttemptId id, const Ending& sa
   }
 }
 
-/// Not over: what was found out about an earlier attempt is no cause of this state.
+/// Opens a trial: causes of an earlier attempt do not belong to this state.
 void set_open(TrialRow& trial, State state) {
   trial.state = state;
   trial.cause.clear();

@@ -182,7 +182,7 @@ struct SchedulerFolder {
       if (is_heard(*known, fold.now)) return;
       auto row = fold.world.edit(*known);
       clear_missing(*row);
-      // Not there is no success: what it ran is decided by its files (fold_gone). One that has
+      // A missing job is no success: its files decide about its attempt (fold_gone). One that has
       // not started is submitted again (submit_again): a controller that dies forgets what it
       // accepted in its last seconds, and gives the id to another job.
       row->job_state = JobState::ended;

@@ -55,7 +55,7 @@ bool within_limits(const World& world, SweepId sweep, const SweepFacts& facts, s
 std::int64_t lanes_for_work(const Demand& demand, const Policy& policy) {
   if (policy.lane_length > 0) return (demand.trials + policy.lane_length - 1) / policy.lane_length;
   const double lanes = demand.predicted_s / std::max(policy.lane_ahead_s, 1.0);
-  // Never more than there are trials: a long one fills a lane by itself.
+  // Limit lanes by the number of trials: a long one fills a lane by itself.
   const auto wanted = static_cast<std::int64_t>(std::ceil(std::min(lanes, 1e6)));
   return std::clamp<std::int64_t>(wanted, 1, std::max<std::int64_t>(1, demand.trials));
 }

@@ -17,13 +17,13 @@ struct Demand {
   std::int32_t nodes = 1;
   double predicted_s = 0;        ///< predicted time of waiting and of assigned, unfinished trials
   double longest_s = 0;          ///< longest predicted time among them
-  std::int64_t trials = 0;       ///< the same
+  std::int64_t trials = 0;       ///< number of those trials
   std::int64_t waiting = 0;      ///< number of them that are not assigned
   std::int64_t live = 0;         ///< allocations that take such work
   std::int64_t allocations = 1;  ///< wanted number of allocations
   std::int32_t final_set = 0;    ///< set of the first waiting trial, if it has to run on other
                                  ///< nodes
-  std::string avoid{};           ///< the same: these
+  std::string avoid{};           ///< nodes that it must not have then
 };
 
 /// Limits to filling the lanes of one node count, so that others that start find work.

@@ -31,7 +31,7 @@ struct SweepFacts {
   std::vector<SlurmValue> account{};
   std::vector<SlurmValue> qos{};
   std::vector<SlurmValue> gpus{};    ///< asked of each node: gpu:8
-  std::vector<SlurmValue> memory{};  ///< the same: 64G
+  std::vector<SlurmValue> memory{};  ///< memory asked of each node: 64G
   SiteFacts site{};
   bool site_awaited = false;  ///< the first answer of its site is still to come
 };

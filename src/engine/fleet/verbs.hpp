@@ -20,7 +20,7 @@ namespace shardsweep {
 enum class Action : std::uint8_t {
   pause,
   resume,
-  resume_cancelled,  ///< also what was cancelled by name
+  resume_cancelled,  ///< resume that also plans trials again which were cancelled by name
   cancel,
   cancel_trials,
   rerun,

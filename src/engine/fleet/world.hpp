@@ -142,7 +142,7 @@ class World {
   /// Marks the beats of hear_beat(), which are only in memory, as worth a write.
   void record_beats(const AllocationRow& row) { note_row(row); }
 
-  /// Not committed yet, in the order in which it happened.
+  /// Uncommitted changes, in the order in which they happened.
   [[nodiscard]] const std::vector<Change>& changes() const { return changes_; }
   /// Takes the changes, which are now committed.
   [[nodiscard]] std::vector<Change> take_changes() {

@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 enum class Kinship : std::uint8_t { same, different, gone };
 
-/// The same folder may be reached through two mounts, which have a device each. A copy has a
+/// Compares folders: one may be reached through two mounts, which have a device each. A copy has a
 /// number and a time of change of its own; the time also moves with each file that is made in it.
 Kinship compare(const fs::path& one, const fs::path& other) {
   constexpr int looks = 3;

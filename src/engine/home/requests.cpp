@@ -241,7 +241,7 @@ Result<std::vector<PendingRequest>> pending_requests(const Home& home) {
       // Another user's request would be obeyed with this user's rights.
       pending.push_back({id, fault(FaultKind::invalid_input, text.error().what)});
     }
-    // Else withdrawn meanwhile, or not visible yet: the next look tells.
+    // Skip it: withdrawn meanwhile, or not visible yet. The next look tells.
   }
   return pending;
 }

@@ -244,7 +244,7 @@ Result<void> sync_folder(const fs::path& folder) {
   return {};
 }
 
-/// Only the user's own hand changes a copy.
+/// Protects a copy, which only the user's own hand may change.
 Result<void> protect(const fs::path& copy, bool program) {
   const mode_t mode = program ? S_IRUSR | S_IXUSR : S_IRUSR;
   return ::chmod(copy.c_str(), mode) == 0 ? Result<void>() : system_fault("cannot write", copy);

@@ -181,7 +181,7 @@ void put_flag(std::string_view option, const RestApi& api, Json& job) {
     if (list) {
       job["shared"] = Json::array({"none"});
     } else {
-      job["exclusive"] = "exclusive";  // not the "true" of its own document
+      job["exclusive"] = "exclusive";  // value that works, unlike "true" in its own document
     }
   } else if (option == "no-requeue") {
     job["requeue"] = false;
@@ -328,7 +328,7 @@ bool is_refusal(const Json& json, std::string_view said) {
   if (errors == json.end() || !errors->is_array()) return false;
   return std::any_of(errors->begin(), errors->end(), [](const Json& error) {
     if (!error.is_object()) return false;
-    // Up to 22.05 under two names.
+    // Versions up to 22.05 use two names.
     return is_refusal_number(number_of(error.value("error_number", Json(0)))) ||
         is_refusal_number(number_of(error.value("error_code", Json(0))));
   });
@@ -369,7 +369,7 @@ Result<Json> list_in(std::string_view body, const char* key) {
       fmt::format("slurmrestd's answer has no {}: {}", key, errors_in(json)));
 }
 
-/// Up to v0.0.39 a number of its own, then in a map.
+/// Reads nodes of a partition: a number of its own up to v0.0.39, then in a map.
 std::int64_t nodes_of_partition(const Json& entry) {
   const auto nodes = entry.find("nodes");
   if (nodes != entry.end() && nodes->is_object()) return number_of(nodes->value("total", Json(0)));

@@ -210,7 +210,7 @@ class PlainReader {
           const auto index, read_word(cell, column, {axis.words.begin(), axis.words.end()}));
       return static_cast<std::int64_t>(index);
     }
-    // Other trainers do what is reserved here.
+    // Values reserved here are used by other trainers.
     constexpr std::int64_t most_reserved = 1 << 16;
     const bool reserved = axis.maximum == axis.minimum;
     return read_whole(cell, column, axis.minimum, reserved ? most_reserved : axis.maximum);

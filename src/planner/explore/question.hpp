@@ -38,7 +38,7 @@ struct Question {
   Result<std::vector<AxisValues>> layout;
   std::string trainer;            ///< trainer for flags
   std::string preset_of_model;    ///< preset in a sweep file; empty: its numbers
-  std::string preset_of_cluster;  ///< the same
+  std::string preset_of_cluster;  ///< preset in a sweep file; empty: its numbers
 };
 
 /// Faults (invalid_input) name the key and what it takes. Nothing that a question can hold

@@ -32,7 +32,7 @@ struct LayoutProof {
   Point point;  ///< point of the sweep that is proved
   bool fits = true;
   std::int64_t peak_bytes = 0;  ///< the largest of its ranks
-  double slowest_step_s = 0;    ///< the same; 0: none printed it
+  double slowest_step_s = 0;    ///< slowest step of its ranks; 0: none printed it
 };
 /// A rank that has ended.
 struct ProvedRank {

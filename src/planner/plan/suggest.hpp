@@ -50,7 +50,7 @@ struct ToldStages {
 };
 [[nodiscard]] ToldStages told_stages(const SuggestRequest& request, std::int64_t pp);
 
-/// The same request for another number of GPUs: of one node, or whole nodes. Faults
+/// Changes a request to another number of GPUs: of one node, or whole nodes. Faults
 /// (invalid_input): more than a node has and no whole nodes; the message names the next ones.
 [[nodiscard]] Result<SuggestRequest> on_gpus(SuggestRequest request, std::int32_t gpus);
 

@@ -119,8 +119,8 @@ double activation_piece(const ArenaStage& at, const MemoryFamily& family, const 
   if (at.layout.schedule == Schedule::afab) {
     stage.micro_batches = stage.ahead = micro_batches;
   } else {
-    // Once the places of the warm-up were given back twice, the next micro-batches find the
-    // same.
+    // Places repeat: once those of the warm-up were given back twice, the next micro-batches find
+    // the same.
     stage.ahead = std::min(micro_batches, count(at.stages_after));
     stage.micro_batches = std::min(micro_batches, 3 * stage.ahead + 3);
   }

@@ -169,7 +169,7 @@ double Predictor::least_step_s(const ModelSpec& model, const Point& point) const
 
 double Predictor::retries(const MemoryGuess& memory) const {
   if (!family_->retries_near_the_limit || cluster_.memory_bytes <= 0) return 1;
-  // Up to four times the step, from an optimistic bound of nine tenths of the device on.
+  // Longer step, by up to four times, from an optimistic bound of nine tenths of the device on.
   constexpr double begins = 0.9;
   constexpr double most = 3;
   const double filled =

@@ -65,9 +65,9 @@ class StepResiduals {
 [[nodiscard]] RunTraits traits_of_kernel(std::string_view kernel);
 
 enum class Fit : std::uint8_t {
-  fits,      ///< also by the pessimistic bound
+  fits,      ///< fits by the pessimistic bound too
   doubtful,  ///< the device's memory lies between the bounds
-  never,     ///< not even by the optimistic bound: the one ground to leave a point out
+  never,     ///< exceeds even the optimistic bound: the one ground to leave a point out
 };
 
 struct MemoryGuess {

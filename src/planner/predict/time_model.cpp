@@ -563,7 +563,7 @@ class TimeModel {
     return family_.overlap * windows[static_cast<std::size_t>(layout_.zero)];
   }
 
-  // Once per train step replicas all-reduce the gradients of their parts, a layer at a time.
+  // Replicas all-reduce the gradients of their parts once per train step, a layer at a time.
   [[nodiscard]] double replicate_s() const {
     if (layout_.dp_replicate == 1) return 0;
     const double part = local_parameters() / layout_.shard_ranks();

@@ -43,7 +43,7 @@ bool holds_axes(std::string_view section) {
   return section == "axes" || section == "constants";
 }
 
-/// The same key, also under another trainer's name.
+/// True if both are one key, also under another trainer's name.
 bool same_key(std::string_view section, std::string_view a, std::string_view b) {
   if (a == b) return true;
   const auto* axis = holds_axes(section) ? find_axis(a) : nullptr;

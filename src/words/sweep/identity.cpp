@@ -51,7 +51,7 @@ void put_model(Buffer& out, const ModelSpec& model) {
   if (model.tied_embeddings) put(out, "tied_embeddings 1\n");
 }
 
-/// Not where it runs: the same trainer in another folder measures the same.
+/// Hashes the trainer without its folder: the same trainer in another folder measures the same.
 void put_trainer(Buffer& out, const TrainerSpec& trainer) {
   for (const auto& word : trainer.argv)
     put_text(out, "argv", word);

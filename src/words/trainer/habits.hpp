@@ -221,8 +221,8 @@ struct Family {
   std::string fitted_to = "formulas and sources, no runs";
   UsualOn usual_on = UsualOn::nothing;
   MemoryFamily memory;
-  /// The same trainer at its best: the optimistic bound. None: optimistic_memory, which knows no
-  /// trainer's habits.
+  /// Habits of the trainer at its best: the optimistic bound. None: optimistic_memory, which knows
+  /// no trainer's habits.
   std::optional<MemoryFamily> least;
   double constants_off_by = 0.25;
   double certain_optimizer = 1;

@@ -256,7 +256,7 @@ class Judge {
     return {low, high};
   }
 
-  /// Some print those of the whole model, which its shape gives.
+  /// Checks parameters of the whole model if they are printed: its shape gives them.
   void check_all_parameters() {
     constexpr double slack = 0.05;  // padding, biases
     const double printed = fact("all_parameters");

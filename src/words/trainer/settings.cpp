@@ -102,7 +102,7 @@ class LeafReader {
       sections_.pop_back();
   }
 
-  /// Up to what ends it, which is passed over.
+  /// Reads up to the end of a piece, whose mark is passed over.
   std::string_view read_piece() {
     const std::size_t begin = at_;
     char quote = 0;

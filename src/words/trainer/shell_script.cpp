@@ -169,7 +169,7 @@ class Reader {
 
   // ---- variables
 
-  /// Up to the bracket that closes the one at `at_`, which is passed over with it.
+  /// Text up to the bracket that closes the one at `at_`; passes over it too.
   std::string_view bracketed(char open, char close) {
     const std::size_t begin = at_ + 1;
     int depth = 0;

@@ -15,7 +15,8 @@ namespace shardsweep {
 struct LogKey {
   std::string_view name;
   std::string_view help;
-  bool of_run = false;  ///< not of the train step that was printed last; the largest counts
+  bool of_run = false;  ///< true: belongs to the run, not to the train step printed last; the
+                        ///< largest counts
 };
 [[nodiscard]] std::span<const LogKey> log_keys();
 

@@ -24,7 +24,7 @@ struct LookContext {
   std::int64_t own_uid = 0;
   double now_s = 0;         ///< monotonic
   double settle_s = 10;     ///< how long an answer may be on its way: Slurm's MessageTimeout
-  bool accounting = false;  ///< there is one: worth waiting for what only it tells
+  bool accounting = false;  ///< true: there is accounting, worth waiting for what only it tells
   bool complete = true;     ///< false: it has not answered; who is in no list is unknown
   /// Tokens whose submission has not been answered yet: in no list, and not missing.
   std::set<std::string> on_its_way{};
