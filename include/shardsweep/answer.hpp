@@ -15,7 +15,7 @@
 
 namespace shardsweep {
 
-/// How one layout stands to another one, or one side of a comparison to the other side.
+/// Speed of one layout compared with another, or of one side of a comparison with the other side.
 struct SpeedVerdict {
   Difference difference = Difference::undecided;  ///< difference of the first to the second
   Open open = Open::too_little_data;              ///< why it is undecided; nothing: it is not

@@ -21,7 +21,7 @@ template <>
 inline constexpr std::array<std::string_view, 6> word_table<LinePlace>{
     "line", "exception", "class", "frame", "loop", "progress"};
 
-/// How much a line says against others, the most first.
+/// Weight of a line against other lines, the heaviest first.
 enum class Strength : std::uint8_t {
   fact,     ///< fact of hardware, kernel or Slurm: stands above every exception
   cause,    ///< names what went wrong
@@ -60,8 +60,8 @@ inline constexpr std::size_t most_causes = 100;  ///< limit for one user
 inline constexpr std::size_t most_pattern_bytes = 200;
 inline constexpr std::size_t most_sample_bytes = 8192;
 
-/// Outcomes that a user's cause may have. The others depend on what no line knows: whether there is
-/// a result, what the scheduler did and who asked for it.
+/// Outcomes that a user's cause may have. All others depend on facts that no line has: if there is
+/// a result, what the scheduler did, who asked for it.
 inline constexpr std::array<Outcome, 7> cause_outcomes{Outcome::oom, Outcome::hung,
     Outcome::timeout, Outcome::node_failure, Outcome::comm_error, Outcome::crashed,
     Outcome::rejected};

@@ -10,9 +10,9 @@
 
 namespace shardsweep {
 
-/// Runs of one cell are alternatives: they differ in their layout alone. What must not differ
-/// beside it (cluster, software, time) is added by whoever ranks. A layout's own key is written
-/// by the store (layout_key_sql).
+/// Runs of one cell are alternatives: they differ in their layout alone. Cluster, software and time
+/// must not differ either; each ranking adds those itself. A layout's own key is written by the
+/// store (layout_key_sql).
 struct CellKey {
   std::string model;
   std::int64_t seq_len = 0;

@@ -65,15 +65,15 @@ struct TrainStepSample {
   double step_ms = 0;
   double loss = 0;
 };
-/// A `result` record, with what the `start` record said it ran. The first one of an attempt
-/// stays.
+/// Measurement from a `result` record, with the software that the `start` record names. An attempt
+/// keeps its first one.
 struct AddMeasurement {
   AttemptId attempt = 0;
   TrialId trial = 0;
   std::map<std::string, double, std::less<>> metrics;  ///< values by MetricInfo::name; absent: NULL
   std::string flops_model;
   std::string runner_version;
-  std::string software{};  ///< JSON object: what else the start record says it ran
+  std::string software{};  ///< JSON object: further software that the start record names
   std::string hosts;       ///< JSON array
   Mark mark = Mark::none;
   std::string detail;  ///< the result record as it was written
@@ -139,7 +139,7 @@ struct ServedRequest {
   std::string answer;  ///< answer as encode() writes it
 };
 
-/// A file of what other databases have learnt (search.learn_from).
+/// File of another database's experience (search.learn_from).
 struct AddKnowledge {
   std::string name;  ///< name derived from its content
   Timestamp at = 0;

@@ -12,8 +12,8 @@
 
 namespace shardsweep {
 
-/// The other database in whose home `folder`, of an allocation or an attempt, lies. Nothing if it
-/// lies in this one's, by whatever path, or if the other one is gone: then this one was moved.
+/// The other database in whose home `folder`, of an allocation or an attempt, lies. Empty if this
+/// database's home has it, by whatever path, or if the other one is gone: then this one was moved.
 [[nodiscard]] std::optional<std::filesystem::path> other_database(
     const Home& home, const std::filesystem::path& folder);
 

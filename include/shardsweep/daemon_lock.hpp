@@ -46,9 +46,8 @@ class DaemonLock {
 /// False if the holder is on this host and surely gone; true if it lives or can't be
 /// told.
 [[nodiscard]] bool may_live(const LeaseHolder& holder);
-/// SIGKILL for a holder that was stopped in the middle of a write: until it ends nobody else
-/// can write, and what it had begun is rolled back then. `busy` if it is on another host or
-/// stays.
+/// Kills a holder that was stopped in the middle of a write. Until it ends no other process can
+/// write; its unfinished write is then rolled back. `busy` if it is on another host or stays.
 [[nodiscard]] Result<void> end_holder(const LeaseHolder& holder);
 
 }  // namespace shardsweep

@@ -38,8 +38,8 @@ struct ImportedSweep {
   std::vector<ImportedTrial> trials;
 };
 
-/// Fills `file` (new), an inbox as write_inbox makes it. What is imported again is known by its
-/// trials' identities and adds nothing.
+/// Fills `file` (new), an inbox as write_inbox makes it. A repeated import adds nothing: its trials
+/// are known by their identities.
 [[nodiscard]] Result<void> write_imported(
     const std::filesystem::path& file, const ImportedSweep& imported);
 

@@ -23,7 +23,7 @@ namespace shardsweep {
 
 class BrokenInvariant : public std::exception {
  public:
-  std::string place;      ///< "fleet/fold.cpp:123": the same one for the same version
+  std::string place;      ///< "fleet/fold.cpp:123": stable within one version
   std::string condition;  ///< condition as it stands in the source
   std::string what_holds;
   std::string values;      ///< "row.id = 7, row.state = running"

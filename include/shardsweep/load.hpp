@@ -87,9 +87,9 @@ using AskSbatch = std::function<OptionAnswer(const std::string& option)>;
 /// Seconds of `30d`, `5min` or `250ms`, as in a sweep file; `name` says whose value it is.
 [[nodiscard]] Result<double> parse_duration(std::string_view text, const std::string& name);
 
-/// The sweep as a complete sweep file: presets written out, every default in force, each policy
-/// value with its reason as a comment. Loading it gives an equal SweepSpec (positions apart);
-/// it is what the database keeps of a sweep and what `plan --explain` prints.
+/// Prints the sweep as a complete sweep file: presets written out, every default in force, each
+/// policy value with its reason as a comment. Loading it gives an equal SweepSpec (positions
+/// apart); it is what the database keeps of a sweep and what `plan --explain` prints.
 [[nodiscard]] std::string explain_sweep(const SweepSpec& sweep);
 /// A cluster as a file that `cluster:` can name; loading it gives an equal one.
 [[nodiscard]] std::string explain_cluster(const ClusterSpec& cluster);

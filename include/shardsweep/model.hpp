@@ -196,7 +196,8 @@ struct ClusterSpec {
   /// Bytes/s that a ring over several adapters of a node reaches, per rank; 0: as many as its
   /// adapters.
   double inter_node_group_bandwidth = 0;
-  /// Shares that good kernels and NCCL reach; what a trainer reaches of those is its family's.
+  /// Shares that good kernels and NCCL reach; a trainer's family has the share of those that it
+  /// reaches.
   double gemm_efficiency = 0.7;
   double attention_efficiency = 0.55;
   double intra_node_efficiency = 0.7;

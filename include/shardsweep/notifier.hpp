@@ -25,8 +25,8 @@ class Notifier {
  public:
   virtual ~Notifier() = default;
   virtual void send(const Notice& notice) = 0;
-  /// Goes on with what is on its way; returns what is worth a line in the log, which never
-  /// holds the address beyond its host, nor a header.
+  /// Sends on; returns lines for the log, which never contain the address beyond its host, nor a
+  /// header.
   [[nodiscard]] virtual std::vector<std::string> poll() = 0;
   /// True while a notice is being sent or waits for another try.
   [[nodiscard]] virtual bool busy() const = 0;

@@ -50,7 +50,7 @@ struct HandedOut {
 /// The answer to `next`.
 struct HandedOutPoints {
   std::string sweep;
-  std::string state;         ///< active, paused, cancelled; done: nothing waits, nothing is out
+  std::string state;         ///< active, paused, cancelled; done: no trial waits, no point is out
   std::int64_t waiting = 0;  ///< trials that nobody has
   std::int64_t out = 0;      ///< points that are out, these included
   std::vector<HandedOut> points{};

@@ -132,14 +132,15 @@ struct Layout {
   }
   /// Ranks with the same weights.
   [[nodiscard]] std::int32_t data_ranks() const { return whole_ranks(std::int64_t{dp} * cp); }
-  /// Ranks that split each expert. Others' tables may spread experts over those of tp too.
+  /// Ranks that split each expert. Tables of other trainers may spread experts over the ranks of tp
+  /// too.
   [[nodiscard]] std::int32_t expert_shards() const {
     if (expert_tp > 0) return expert_tp;
     if (ep <= data_ranks()) return tp;
     const auto split = std::int64_t{tp} * data_ranks() / ep;
     return split > 1 ? static_cast<std::int32_t>(split) : 1;
   }
-  /// Ranks with the same experts: of those of a stage what is left.
+  /// Ranks with the same experts: a stage's ranks divided by those over which experts are spread.
   [[nodiscard]] std::int32_t expert_replicas() const {
     const auto spread = std::int64_t{ep} * expert_shards();
     const auto replicas = std::int64_t{tp} * data_ranks() / spread;
@@ -191,8 +192,8 @@ enum class AxisUse : std::uint32_t {
   spelt = 1U << 3,   ///< stands in a layout's text even at its default
   named = 1U << 4,   ///< stands in slugs and in a plan's table even at its default
   shown = 1U << 5,   ///< stands in `show` even at its default
-  /// Switches a mechanism on or sets its degree. Sizes (micro_batch, bucket_mb) do not: what
-  /// one costs the next one says.
+  /// Switches a mechanism on or sets its degree. Sizes (micro_batch, bucket_mb) do not: one size
+  /// tells the cost of the next.
   structural = 1U << 6,
   suggested = 1U << 7,  ///< chosen by `suggest`
   /// Runners older than the axis know no such flag: it is left out if it has its default.

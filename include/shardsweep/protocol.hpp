@@ -263,8 +263,8 @@ template <>
 inline constexpr auto described<AskProgress> = Entries{
     Field{"attempt", &AskProgress::attempt},
 };
-/// This node has that place among the allocation's nodes, whatever Slurm has said: so
-/// neighbours in rank are neighbours in the network.
+/// Place of this node among the allocation's nodes, whatever Slurm has said: neighbours in rank are
+/// then neighbours in the network.
 struct Place {
   std::string node;
   std::int32_t index = 0;

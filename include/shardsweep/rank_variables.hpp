@@ -9,8 +9,8 @@
 
 namespace shardsweep {
 
-/// Settings of the allocator, of CUDA's queues and of NCCL. What NCCL writes about itself
-/// changes no number, and a retry asks for it.
+/// Settings of the allocator, of CUDA's queues and of NCCL. NCCL's own log (NCCL_DEBUG) changes no
+/// number, and a retry asks for it.
 [[nodiscard]] constexpr bool is_setting(std::string_view name) {
   if (name == "CUDA_DEVICE_MAX_CONNECTIONS") return true;
   if (name.starts_with("NCCL_")) return !name.starts_with("NCCL_DEBUG");

@@ -13,7 +13,8 @@
 
 namespace shardsweep {
 
-/// `refusal`: of a node agent. Whatever result there is, it is none of this layout.
+/// Type of a record. `refusal` comes from a node agent: the result beside it is not a measurement
+/// of this layout.
 enum class RecordType : std::uint8_t { start, phase, train_step, result, error, refusal, other };
 
 struct Record {

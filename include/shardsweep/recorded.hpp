@@ -31,12 +31,12 @@ struct UnknownAxes {
   bool zero = false;
   bool recompute = false;
   bool sequence_parallel = false;
-  bool attention = false;  ///< a kernel is named of which nobody knows what it keeps
+  bool attention = false;  ///< the named kernel is unknown, and so is what it keeps
   [[nodiscard]] bool any() const { return zero || recompute || sequence_parallel || attention; }
 };
 
-/// One row. `point.nodes` is 0 if the world is smaller than a node, as in a sweep; `nodes`
-/// is what the table says.
+/// One row. `point.nodes` is 0 if the world is smaller than a node, as in a sweep; `nodes` is the
+/// table's number.
 struct RecordedRun {
   Point point;  ///< `model` is an index into RecordedSweep::models; no vars
   std::int32_t nodes = 0;

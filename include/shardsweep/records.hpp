@@ -15,7 +15,7 @@ namespace shardsweep {
 
 /// Work of each rank in a result, if the runner tells it: equally long, by rank.
 struct OwnWork {
-  std::vector<double> busy_ms;       ///< a train step without what it waited for others
+  std::vector<double> busy_ms;       ///< train step without its waits for other ranks
   std::vector<std::int32_t> stages;  ///< pipeline stage: within one all do the same work
 };
 

@@ -10,8 +10,8 @@
 
 namespace shardsweep {
 
-/// Lets the owner read files and enter, read and change folders at and below `path`, which must
-/// be a folder. Links are not followed. What belongs to others stays as it is.
+/// Lets the owner read files and enter, read and change folders at and below `path`, which must be
+/// a folder. Follows no links; files of other users stay unchanged.
 void open_to_owner(const std::filesystem::path& path);
 
 /// Removes a file, a link, or a folder with all that is below it. The fault names `path` and

@@ -76,8 +76,8 @@ struct PendingRequest {
   Result<Request> request;
 };
 [[nodiscard]] Result<std::vector<PendingRequest>> pending_requests(const Home& home);
-/// Says at once when a request has come from this host. From other hosts (NFS) nothing is
-/// heard, so the folder is looked at from time to time all the same.
+/// Notices requests from this host at once. Requests from other hosts (NFS) are not noticed, so the
+/// folder is read from time to time all the same.
 class RequestWatch {
  public:
   explicit RequestWatch(const Home& home);
@@ -93,7 +93,7 @@ class RequestWatch {
  private:
   int descriptor_;
 };
-/// An answer as it is kept beside what was done, and back.
+/// Encodes an answer for the database, where it lies beside its effects, and back.
 [[nodiscard]] std::string encode(const Answer& answer);
 [[nodiscard]] Result<Answer> decode_answer(const std::string& id, const std::string& text);
 /// Writes the answer, then removes the request: after a crash it is answered again.

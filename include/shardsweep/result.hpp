@@ -17,7 +17,7 @@ namespace shardsweep {
 
 enum class FaultKind : std::uint8_t {
   invalid_input,  ///< a user's file or flag is wrong: exit 2, never retried
-  rejected,       ///< the other side understood and said no: never retried as it is
+  rejected,       ///< the other side understood and refused: never retried unchanged
   unavailable,    ///< the other side can't be reached: retried with back-off
   timed_out,      ///< no answer within the deadline; what was asked may have happened
   busy,           ///< asked again soon

@@ -142,13 +142,14 @@ struct SweepStatus {
   std::string doubt{};      ///< why one of these is: "implausible: …"
   /// Allocations whose last control is still to come: it may have trials measured again.
   std::int64_t last_controls = 0;
-  double remaining_s = 0;  ///< predicted run time of what has not ended, corrected by what has
+  double remaining_s = 0;  ///< predicted run time of unfinished trials, corrected by finished ones
   double measured_over_predicted = 1;
   bool corrected = false;  ///< an attempt has ended: `remaining_s` is no prediction alone
   std::string running;     ///< slug of a running trial
   /// Trials that still run, though an edit has taken their points out of the sweep file.
   std::int64_t removed_running = 0;
-  std::string waiting;  ///< why nothing runs: what the scheduler, or the daemon that paused, said
+  std::string waiting;  ///< why nothing runs, in the scheduler's words or those of the daemon that
+                        ///< paused
   /// Bounds by which its search has skipped trials, and rules by which others' refusals have, and
   /// how many; the most frequent first.
   std::vector<std::pair<std::string, std::int64_t>> spared;
@@ -245,7 +246,7 @@ class Reader {
       const std::vector<std::string>& sweeps, std::int64_t after_id, std::int64_t limit) = 0;
   /// The resolved text of a sweep's last submission.
   [[nodiscard]] virtual Result<std::string> resolved(const std::string& sweep) = 0;
-  /// Rows from which the trials of a sweep teach; `spec` is what resolved() says.
+  /// Rows for a search: measurements of a sweep's trials; `spec` comes from resolved().
   [[nodiscard]] virtual Result<std::vector<SearchRow>> search_rows(
       const std::string& sweep, const SweepSpec& spec) = 0;
   [[nodiscard]] virtual Result<std::optional<LeaseHolder>> lease_holder() = 0;

@@ -75,8 +75,8 @@ inline constexpr auto described<SweepRow> = Entries{
     Field{"submitted_at", &SweepRow::submitted_at, Flag::read},
 };
 
-/// Origin of a trial's cancellation: `resume` goes on with what was not cancelled by name. Stored
-/// text.
+/// Origin of a trial's cancellation: `resume` goes on with trials that were not cancelled by name.
+/// Stored text.
 enum class CancelledBy : std::uint8_t { nobody, sweep, name, budget };
 template <>
 inline constexpr std::array<std::string_view, 4> word_table<CancelledBy>{

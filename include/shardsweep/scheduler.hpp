@@ -46,8 +46,8 @@ enum class Missing : std::uint8_t { nothing, job, account };
 template <>
 inline constexpr std::array<std::string_view, 3> word_table<Missing>{"", "job", "account"};
 
-/// Person who keeps a job from running, beside what it waits for. Stored text; `nobody` is the
-/// empty word.
+/// Person who keeps a job from running, apart from what the job waits for. Stored text; `nobody` is
+/// the empty word.
 enum class Hold : std::uint8_t { nobody, user, suspended };
 template <>
 inline constexpr std::array<std::string_view, 3> word_table<Hold>{"", "user", "suspended"};
@@ -174,7 +174,7 @@ class Scheduler {
   virtual void look(const std::vector<AllocationHandle>& handles) = 0;
   /// How long a question may stay unanswered, from the next one on.
   virtual void answer_within(double limit_s) { (void)limit_s; }
-  /// Seconds between two looks: what asking costs the other side decides.
+  /// Seconds between two looks; they depend on the cost of a look for the scheduler.
   [[nodiscard]] virtual double look_interval_s() const = 0;
   /// To be found out, and again from time to time, without being looked for; SiteSeen answers.
   virtual void ask(const std::optional<SiteQuestions>& questions) { (void)questions; }

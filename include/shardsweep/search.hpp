@@ -44,9 +44,9 @@ struct SearchRules {
   /// After an OOM, larger micro-batches of the same lane end skipped (1,143 such runs of the
   /// Ultra-Scale Playbook's 4,104, none succeeded).
   bool micro_batch = true;
-  /// After an OOM, a layout of the same software and mechanisms with nothing smaller ends
-  /// skipped, if a search is. So does one that fits with less than 0.3 % by the memory of
-  /// runs so far; what is measured later may take that back.
+  /// After an OOM, layouts of the same software and mechanisms that are nowhere smaller end
+  /// skipped, if there is a search. So does a layout that fits with less than 0.3 % by the memory
+  /// of runs so far; later measurements may take that back.
   bool memory = true;
   friend bool operator==(const SearchRules&, const SearchRules&) = default;
 };

@@ -30,8 +30,8 @@ struct SideRuns {
   friend bool operator==(const SideRuns&, const SideRuns&) = default;
 };
 
-/// Layouts of a cell that get a memory snapshot, in the order of its trials: each is a run of
-/// the whole layout, and one tells what fills the memory of those like it.
+/// Layouts of a cell that get a memory snapshot, in the order of its trials. Each is a run of the
+/// whole layout, and one snapshot explains the memory of similar layouts.
 inline constexpr int most_snapshots = 4;
 
 /// Limit in bytes for all files that tools leave in an attempt's folder `kept`: a file beyond it is

@@ -20,8 +20,8 @@ namespace shardsweep {
 
 using AttemptId = std::int64_t;
 
-/// A trainer that writes no records: the node agent reads them from its log. What is known of
-/// the run is compared with what the log says; 0: nothing is known.
+/// A trainer that writes no records: the node agent reads them from its log. Known facts of the run
+/// are compared with the log; 0: not known.
 struct TrainerRun {
   std::string log;  ///< trainer whose log it prints; empty: `patterns` alone
   std::vector<std::string> patterns{};
@@ -36,8 +36,8 @@ struct TrainerRun {
   std::int64_t vocab = 0;
   std::int64_t parameters = 0;           ///< rough count for the whole model
   std::vector<std::string> unchecked{};  ///< truth checks that its user has switched off
-  /// Axes that its command names, with their values as axis_text() writes them: what its log
-  /// says of them is held against these.
+  /// Axes that its command names, with their values as axis_text() writes them: the log's values
+  /// are compared with these.
   std::map<std::string, std::string> axes{};
   /// Ranks that its log speaks of, if a single process plays one of them; 0: the world.
   std::int32_t fake_world = 0;

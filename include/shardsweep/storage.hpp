@@ -22,8 +22,8 @@ struct StorageFault {
 /// Storage problem that an errno means; none: something else is wrong.
 [[nodiscard]] std::optional<StorageProblem> storage_problem(int error);
 
-/// True if only this host's processes use the file system that holds `file`: what one has
-/// written the others see at once, and they can share memory.
+/// True if only this host's processes use the file system that holds `file`: they see each other's
+/// writes at once, and can share memory.
 [[nodiscard]] bool is_local_file_system(const std::filesystem::path& file);
 
 /// Looks for a file of this name. NFS believes for up to a minute that a name is missing which

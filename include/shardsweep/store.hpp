@@ -163,7 +163,7 @@ struct StopEvent {
   std::string detail{};  ///< detail of a stop
 };
 
-/// A file of what other databases have learnt (plan/knowledge_file.hpp).
+/// File of another database's experience (plan/knowledge_file.hpp).
 struct KnowledgeText {
   std::string name;  ///< name derived from its content
   std::string text;
@@ -187,10 +187,10 @@ class Store {
   [[nodiscard]] virtual Result<void> renew_lease(Timestamp now) = 0;
   [[nodiscard]] virtual Result<void> release_lease() = 0;
 
-  /// All sweeps, and of those that are not cancelled the trials, attempts and allocations not
-  /// ended, and the trials that ended oom (their lanes' larger micro-batches are skipped).
-  /// Of a cancelled sweep, and of trials that an edited file no longer has (hidden), only what
-  /// is still queued or running, so that it can be brought to its end.
+  /// All sweeps, with their unfinished trials, attempts and allocations, and trials that ended oom
+  /// (their lanes' larger micro-batches are skipped). Of a cancelled sweep, and of trials that an
+  /// edited file no longer has (hidden), only those still queued or running are loaded, so that
+  /// they can be ended.
   [[nodiscard]] virtual Result<WorldRows> load_world() = 0;
   /// One transaction; checks the epoch first (fault `rejected` if it is not ours). New rows
   /// may refer to each other in any order. `busy` and `unavailable`: nothing of it happened, to

@@ -100,8 +100,9 @@ struct Measure {
   std::int32_t finalists = 0;     ///< layouts of a cell that its finals run again; 0: no finals
   std::int32_t final_rounds = 0;  ///< rounds of finals; 0: until all is resolved
   double resolve = 0.01;          ///< a difference of less does not matter
-  std::int32_t node_sets = 1;     ///< sets of nodes that a choice is held against, one by one
-  /// `first` of a search with finals that says nothing of it.
+  std::int32_t node_sets = 1;     ///< number of sets of nodes on which a choice is confirmed, one
+                                  ///< by one
+  /// `first` of a search with finals that leaves it open.
   static constexpr std::int32_t first_of_search = 3;
   /// `finalists` if one is proposed.
   static constexpr std::int32_t usual_finalists = 3;
@@ -146,10 +147,10 @@ struct TrainerSpec {
   std::map<std::string, std::string> files;
   std::string version;
   std::vector<std::string> unchecked;  ///< truth checks of its log that are left out
-  /// Axes of one value that the program sets by itself, whatever its command line says.
+  /// Axes of one value that the program sets by itself, without its command line.
   std::vector<std::string> told;
-  /// A trainer's file of the user that says how it is told a layout, as long as the sweep file is
-  /// at hand: no part of what is stored or compared.
+  /// User's trainer file with the words for a layout, as long as the sweep file is at hand: it is
+  /// neither stored nor compared.
   std::string words{};
   /// Name of the trainer in whose words it is told a layout (trainer_file.hpp).
   [[nodiscard]] const std::string& told_as() const { return words.empty() ? log : words; }
@@ -186,8 +187,8 @@ struct RunnerSpec {
   // Snapshot that was taken at submission; empty: there is none.
   std::string snapshot_hash{};
   std::string snapshot_root{};  ///< the folder that it was taken of
-  /// The name as far as the sweep file tells: without `name` it is the program's file name.
-  /// What the program says of itself (Capabilities) is known when a sweep is submitted.
+  /// Name as far as the sweep file tells it: without `name` it is the program's file name. The
+  /// program's own name (Capabilities) is known when a sweep is submitted.
   [[nodiscard]] std::string_view known_as() const {
     if (!name.empty()) return name;
     if (is_trainer() && !trainer.log.empty()) return trainer.log;
@@ -238,8 +239,8 @@ struct SweepSpec {
   std::string proof_of;
   SourcePosition position;
 
-  /// False if hand-picked points are all there is: nothing varies, so the product would be
-  /// one more point that nobody asked for.
+  /// False if there are hand-picked points alone: nothing varies, so the product would be one
+  /// unwanted point more.
   [[nodiscard]] bool has_product() const {
     const auto varies = [](const AxisValues& values) { return !values.automatic; };
     return std::any_of(axes.begin(), axes.end(), varies) || !zips.empty() || points.empty();
@@ -255,7 +256,7 @@ struct SlurmValue {
   friend bool operator==(const SlurmValue&, const SlurmValue&) = default;
 };
 
-/// https, or http to this very machine: nobody else can read what is sent.
+/// True for https, and for http to this very machine: third parties can't read either.
 [[nodiscard]] constexpr bool keeps_secrets(std::string_view url) {
   constexpr std::string_view https = "https://";
   constexpr std::string_view http = "http://";

@@ -40,14 +40,14 @@ struct ImportedLines {
   std::int64_t trials = 0;
   Timestamp last = 0;  ///< end of the last attempt; 0: not known
 };
-/// Fills `inbox` (new) with what Store::accept_inbox takes. A line that is none of ours, was
-/// edited or is torn is a fault that names its place and what is wrong.
+/// Fills `inbox` (new) for Store::accept_inbox. Foreign, edited or torn lines are a fault that
+/// names the place and the reason.
 [[nodiscard]] Result<ImportedLines> write_inbox_of_lines(
     const std::filesystem::path& inbox, const LinesToImport& from);
 /// Refuses an inbox, or a folder of them, that a database would not take.
 [[nodiscard]] Result<void> try_inbox(const std::filesystem::path& inbox);
-/// Refuses lines of trials that `known`, the same sweep in a database, says otherwise. That a
-/// later sweep file no longer has a trial, or predicts something else, is no contradiction.
+/// Refuses lines that contradict the same sweep in a database, `known`. A trial that a later sweep
+/// file lacks, or predicts otherwise, is no contradiction.
 [[nodiscard]] Result<void> refuse_other_lines(const LinesToImport& from, const SweepLines& known);
 
 }  // namespace shardsweep

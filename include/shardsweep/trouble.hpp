@@ -30,7 +30,7 @@ enum class TroubleKind : std::uint8_t {
   deferred,       ///< submissions that Slurm puts off
   refused,        ///< submissions that Slurm refuses
   unclaimed,      ///< jobs that run and whose leads have not begun
-  silent,         ///< jobs that run and whose leads write nothing any more
+  silent,         ///< running jobs whose leads have stopped writing
   unreadable,     ///< attempts that have ended and whose records can't be read
   unloaded,       ///< a sweep whose stored file can't be read
   submitting,     ///< submissions that the scheduler is long in answering
@@ -61,7 +61,7 @@ struct Trouble {
   return trouble.kind < TroubleKind::unanswered || trouble.where == sweep;
 }
 
-/// Sentences: what is wrong, since when, and what would help.
+/// Sentences on the problem, its begin, and what would help.
 [[nodiscard]] std::string text(const Trouble& trouble);
 
 /// Troubles that are known now: from the daemon's file, if a daemon lives, and from a look at the

@@ -198,11 +198,11 @@ i64 cp_bytes(const Stage& s) {
   return s.m() * s.layers() * (cp - 1) * per_layer * s.e;
 }
 
-/// Workspace of attention's backward beside the gradient of the attended values. Ring: scores,
-/// keys that are here and that come, and their gradients: this rank's own, those that leave and
-/// those that come. Two ranks have the last two after the own ones, and a third rank has no
-/// more keys to come by then. Ulysses: attended values and their
-/// gradient of all tokens, and the two sides of an exchange.
+/// Workspace of attention's backward beside the gradient of the attended values. Ring: scores, keys
+/// that are here and that come, and their gradients: this rank's own, those that leave and those
+/// that come. Two ranks have the last two after the own ones, and a third rank has no more keys to
+/// come by then. Ulysses: attended values and their gradient of all tokens, and the two sides of an
+/// exchange.
 i64 core_workspace(const Stage& s, i64 d_qkv) {
   const ContextValues v = context_values(s);
   const bool whole = s.layout.cp_mode == ContextMode::ulysses;
@@ -404,7 +404,7 @@ i64 staging_peak(const Stage& s) {
   return r.peak();
 }
 
-/// Elements of a unit whose gradients are computed, and of what then travels beside the next.
+/// Elements of a unit whose gradients are computed, and elements that travel meanwhile.
 struct Turn {
   i64 computed;
   i64 under_way;

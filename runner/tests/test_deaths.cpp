@@ -76,7 +76,7 @@ std::vector<std::string> flags_against(
   return flags_in(folder, std::move(more));
 }
 
-/// The victim waits in `phase` for what befalls it, so that no other phase is hit.
+/// Strikes a victim that waits for it in `phase`, so that no other phase is hit.
 void strike_in(const std::string& phase, const Blow& blow) {
   CAPTURE(phase);
   CAPTURE(blow.victim);

@@ -28,7 +28,7 @@ bool says(const ScratchFolder& folder, int rank, const std::string& text) {
   return read_file(folder.file(name)).find(text) != std::string::npos;
 }
 
-/// Until somebody has connected to it, whom nobody has taken yet.
+/// Waits for a connection that is not accepted yet.
 void wait_for_connection(int listener) {
   pollfd watched{listener, POLLIN, 0};
   REQUIRE(::poll(&watched, 1, static_cast<int>(patience_s * 1000)) == 1);

@@ -76,7 +76,7 @@ class LoggingDevice final : public MetaDevice {
 
 enum class Transport { holds_memory, holds_none };
 
-/// Tells what is started and what is waited for.
+/// Logs which operations start and which are waited for.
 class LoggingCommunicator final : public Communicator {
  public:
   LoggingCommunicator(Memory& memory, i64 rank, const Group& group, Transport transport, Log& log)
@@ -410,8 +410,8 @@ TEST_CASE("the ring's gradients to keys travel while the next ones are computed"
     if (entry.find("cp waits") == 0) order += 'w';
     if (entry == "attend more backward") order += 'a';
   }
-  // The keys pass under each part. Gradients pass under the two parts after they were made;
-  // those of the last part have nothing to hide behind.
+  // Keys pass under each part. Gradients pass under the two parts after their own; those of the
+  // last part have nothing to hide behind.
   const std::string of_layer =
       "sww"
       "saww"

@@ -19,8 +19,8 @@ using namespace shardbench;
 
 namespace {
 
-/// Ranks of the group of that name to which `absent` belongs wait there for it. All others
-/// have nothing under way.
+/// Ranks that wait for `absent` in its group of that name, and are named. All other ranks have no
+/// operation under way.
 std::vector<i64> named_for(const Layout& layout, const std::string& name, i64 absent) {
   const ScratchFolder folder;
   const Group group{name, 7, members_of(layout, absent, name)};

@@ -190,8 +190,8 @@ void Mesh::peer_closed(i64 index, const std::string& how) {
   peer.closed = true;
   peer.out.clear();
   if (peer.goodbye || leaving_) return;
-  // A peer may have left because of an error elsewhere, whose report is still on its way here;
-  // a second one that closes meanwhile changes nothing.
+  // A peer may have left because of an error elsewhere, whose report has not arrived yet; a second
+  // peer that closes meanwhile changes nothing.
   for (Peer& other : peers_)
     other.goodbye = true;
   const Deadline grace = Deadline::in(cause_grace_s);

@@ -60,7 +60,7 @@ std::string file_name(const RendezvousPlan& plan) {
   return plan.where + "/rendezvous." + plan.run_id;
 }
 
-/// Written aside, made durable, renamed: a reader sees all of it or nothing.
+/// Writes the file under another name, syncs and renames it: readers see all of it or nothing.
 void publish(const RendezvousPlan& plan, int port) {
   const std::string name = file_name(plan);
   const std::string aside = name + ".new";

@@ -29,8 +29,8 @@ struct MeetingResult {
   std::vector<std::string> hosts;  // hosts by rank
 };
 
-/// Ends the rank with class timeout when peers are missing at the deadline, naming them, and
-/// with class comm_error when a peer of the same run has another fingerprint.
+/// Lets the ranks meet. Ends the rank with class timeout if peers are missing at the deadline,
+/// naming them. Ends it with class comm_error if a peer of the same run has another fingerprint.
 MeetingResult meet(const RendezvousPlan& plan);
 
 std::string host_name();

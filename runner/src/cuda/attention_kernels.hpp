@@ -16,8 +16,8 @@ inline float score_scale(const AttentionShape& s) {
   return static_cast<float>(1 / std::sqrt(static_cast<double>(s.head_dim)));
 }
 
-/// Keys of this rank's own tokens are seen causally; those of other ranks all, and results are
-/// merged with what is there.
+/// Keys of this rank are seen causally. Keys of other ranks are all seen, and their results are
+/// merged with the earlier ones.
 enum class KeysOf { this_rank, other_ranks };
 
 /// Requires head dimensions with has_tiled_attention().

@@ -53,10 +53,9 @@ constexpr i64 cudnn_sums_bytes(const AttentionShape& s) {
   return (bytes + engine_alignment - 1) / engine_alignment * engine_alignment;
 }
 
-/// The most that an engine of cuDNN 9.19 asks for. cuDNN itself says so of GPUs of compute
-/// capability 8.0, 9.0 and 10.0 that are described to it (tests/cudnn). Backward keeps
-/// gradients to keys and values of each head in bf16, twice where heads share keys. The engines
-/// that cuDNN prefers on 9.0 and 10.0 need half of it, or nothing if no keys are shared.
+/// Largest workspace that an engine of cuDNN 9.19 asks for. Backward keeps gradients to keys and
+/// values of each head in bf16, twice where heads share keys. The engines that cuDNN prefers on 9.0
+/// and 10.0 need half of it, or nothing if no keys are shared.
 constexpr i64 cudnn_engine_bound(const AttentionShape& s) {
   const i64 of_heads = s.batch * s.heads * s.seq_len * s.head_dim * 2;
   return engine_alignment + 2 * of_heads * (s.heads == s.kv_heads ? 1 : 2);

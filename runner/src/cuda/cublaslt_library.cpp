@@ -43,8 +43,8 @@ class Description {
       // Engine has it, and not for gradients.
       const std::int8_t fast = g.element_a == g.element_b ? 1 : 0;
       set(CUBLASLT_MATMUL_DESC_FAST_ACCUM, fast);
-      // Algorithms are asked for before the operands are there: those that can't scale by what
-      // lies in memory must not be among them.
+      // Set scales before algorithms are chosen: an algorithm must be able to scale by numbers in
+      // memory.
       set_scales(memory, memory);
     }
     set_transpose(CUBLASLT_MATMUL_DESC_TRANSA, tb);

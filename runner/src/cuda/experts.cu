@@ -75,7 +75,7 @@ __device__ void softmax(Bf16* row, int experts) {
     row[e] = narrow(expf(widen(row[e]) - largest) * inverse);
 }
 
-/// A warp for each token. Logits become probabilities when nobody needs them any more.
+/// One warp handles each token. Logits become probabilities in place, after their last use.
 __global__ void route_tokens(Routing r, int experts, int chosen) {
   const i64 token = blockIdx.x;
   Bf16* row = r.probabilities + token * experts;

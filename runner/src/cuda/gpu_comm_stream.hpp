@@ -15,8 +15,8 @@ namespace shardbench {
 
 class GpuCommStream final : public CommStream {
  public:
-  /// `shared_with_compute` is the stream of `compute` itself, for what is waited for at once
-  /// anyway: then there is nothing to order.
+  /// `shared_with_compute` is the stream of `compute` itself, for operations that are waited for at
+  /// once anyway: they need no further order.
   enum class Kind { own, shared_with_compute };
   /// `goes_first`: as a habit.
   GpuCommStream(gpu::Stream compute, Kind kind, bool goes_first = false);
@@ -47,8 +47,8 @@ class GpuCommStream final : public CommStream {
   std::vector<gpu::Event> free_events_;
 };
 
-/// One stream per kind of communication, of high priority. TP's is the one that computes if
-/// nothing of TP is hidden: what is waited for at once costs no hand-over there.
+/// One stream per kind of communication, of high priority. TP uses the computing stream if nothing
+/// of TP is hidden: immediate waits cost no hand-over there.
 class CommStreams {
  public:
   CommStreams(gpu::Stream compute, const Habits& habits);

@@ -29,8 +29,8 @@ __device__ inline void multiply_add(
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-/// Four 8×8 matrices: lane l gives the address of row l % 8 of matrix l / 8 (16 bytes, aligned
-/// to 16) and gets of each its row l / 4, columns 2(l % 4) and the next.
+/// Loads four 8×8 matrices: lane l gives the address of row l % 8 of matrix l / 8 (16 bytes,
+/// aligned to 16). Of each matrix it gets row l / 4, columns 2(l % 4) and the next.
 __device__ inline void load_matrices(std::uint32_t (&to)[4], const Bf16* row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])

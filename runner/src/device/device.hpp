@@ -57,7 +57,7 @@ struct AttentionShape {
   i64 heads = 0;
   i64 kv_heads = 0;
   i64 head_dim = 0;
-  /// attend_more() adds those of other ranks: out and lse are in its own form.
+  /// true: attend_more() adds keys of other ranks, with out and lse in its own form
   bool more_keys = false;
   i64 row() const { return (heads + 2 * kv_heads) * head_dim; }
 };
@@ -134,8 +134,8 @@ class Device : public Allocator {
   virtual Mark mark() = 0;
   /// Seconds between two marks, after synchronize(). Uses both up.
   virtual double seconds_between(const Mark& from, const Mark& to) = 0;
-  /// These products are going to be asked for: what has to be found out about them is found out
-  /// now, with operands that nobody else has.
+  /// Prepares these products, which are about to be used: tries them now, with operands of their
+  /// own.
   virtual void settle_products(const std::vector<GemmKey>& keys) { (void)keys; }
   /// Bytes of the largest cache; 0: not known.
   virtual i64 cache_bytes() const { return 0; }
@@ -152,7 +152,7 @@ class Device : public Allocator {
     void* straight = nullptr;    // [rows, columns]; null: not wanted
     void* transposed = nullptr;  // [columns, rows]; likewise
     const float* limit = nullptr;
-    float* unit = nullptr;  // is told what a 1 stands for
+    float* unit = nullptr;  // set to the value of a 1
     float* seen = nullptr;  // is raised to the largest magnitude; null: not wanted
   };
   virtual void quantize(const Quantization& q) = 0;
@@ -255,7 +255,7 @@ class Device : public Allocator {
   virtual void attend_more_backward(
       const MoreKeysGradient& m, const AttentionShape& shape, const SeenKeys& seen) = 0;
 
-  /// Columns of a matrix of values, taken to those of another one, or added to them.
+  /// Columns of one matrix of values, copied or added to those of another.
   struct Columns {
     void* to;
     i64 to_row;

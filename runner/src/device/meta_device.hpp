@@ -12,7 +12,7 @@ namespace shardbench {
 
 class MetaDevice : public Device {
  public:
-  /// Attention's workspace is that of `real`, if one is given; else what is planned for.
+  /// Takes attention's workspace from `real`, if one is given; else the planned size.
   explicit MetaDevice(Dtype dtype, const Device* real = nullptr)
       : precision_(precision_of(dtype)), real_(real) {}
 

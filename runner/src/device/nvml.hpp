@@ -17,8 +17,8 @@
 
 namespace shardbench {
 
-/// A process with a compute context. The pid is the host's: in another pid namespace it is
-/// nobody's, or somebody else's.
+/// A process with a compute context. The pid is the host's: in another pid namespace it belongs to
+/// no process, or to another one.
 struct GpuProcess {
   i64 pid = 0;
   std::optional<i64> bytes = {};

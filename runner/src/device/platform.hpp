@@ -48,7 +48,7 @@ class Platform {
   virtual i64 probe_bytes() const = 0;
   /// The arenas lie where they stay: before training, after all groups are connected.
   virtual void reserved(const Memory& memory) { (void)memory; }
-  /// A train step has ended and its time is taken: what would disturb one is done here.
+  /// Called after a train step whose time is taken: work that would disturb a step is done here.
   virtual void between_steps() {
     if (pace_.is_due()) pace_.add(look_at_pace());
   }

@@ -86,7 +86,7 @@ class Run {
     if (speaks()) records_.write(records_.begin("phase").text("phase", phase));
     recorder_.phase(phase);
     const auto limit = options_.deadlines_s.find(phase);
-    // The rendezvous has the same deadline and says who is missing: it goes first.
+    // Give the rendezvous more time: it has the same deadline itself, and names the missing peers.
     const double slack_s = std::string(phase) == "rendezvous" ? rendezvous_slack_s : 0;
     watchdog_.enter(phase, limit == options_.deadlines_s.end() ? 0 : limit->second + slack_s);
     phase_ = phase;
@@ -186,7 +186,7 @@ class Run {
     report_ = connect_host(*beside_, everyone("report"));
   }
 
-  /// A group beside those of the layout; the next one has another id.
+  /// Makes a group beside those of the layout; each gets an id of its own.
   Group everyone(const char* name) {
     return {name, 1 + group_ids_used(options_.layout) + extra_groups_++,
         members_of(options_.layout, options_.rank, "world")};

@@ -23,9 +23,9 @@ void run_microbench(const Options& options, const PlatformKind& kind);
 ///   all_reduce: of floats; median_ms by sent_bytes per rank, smallest first (several ranks)
 std::string building_blocks(Device& device, const Options& options, Communicator& world);
 
-/// Bytes of each of the three vectors that tell the memory's bandwidth: four times what the
-/// largest cache holds, so that none of them is read out of it, and all three at most half of
-/// a rank's memory.
+/// Bytes of each of the three vectors that measure the memory's bandwidth. Each is four times the
+/// largest cache, so that no vector is read from it; all three take at most half of a rank's
+/// memory.
 i64 bandwidth_vector_bytes(i64 cache_bytes, std::optional<i64> memory_limit);
 
 /// How fast the network between all ranks is, for comparing allocations: a JSON object.

@@ -51,7 +51,7 @@ class PaceSampler {
 };
 
 /// "power cap, too hot (driver)": reasons in a mask that hold a working GPU back. An idle GPU,
-/// clocks that somebody has set and other GPUs of its group are none.
+/// user-set clocks and other GPUs of its group are no reasons.
 std::string throttle_text(u64 held_back);
 
 /// The clock of the core that this thread runs on, in MHz: of cpufreq below `devices`, else of

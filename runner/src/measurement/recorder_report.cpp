@@ -104,8 +104,8 @@ class Analysis {
     return !report_.guilty.empty();
   }
 
-  /// The time that silence is counted to. Ranks that stand still together are nobody's fault,
-  /// so it is that of the last beat; once a rank is through, the others should follow at once.
+  /// Time up to which silence counts. While all ranks stand still together, that is the last beat,
+  /// so that no rank is blamed; once a rank is through, the others should follow at once.
   double newest_time_s() const {
     double newest = somebody([](std::string_view end) { return end == "ok"; }) ? unix_time_s() : 0;
     for (const RecorderFile& f : report_.ranks)

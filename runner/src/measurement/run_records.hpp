@@ -48,7 +48,7 @@ struct RunFigures {
 /// know the same times, and so decide the same.
 bool gives_up(const std::vector<double>& step_ms, double above_ms);
 /// Judges steps of the warm-up that take 10 s or more each: hopeless if they exceed twice the
-/// bound. What a first step costs once is little beside that, and so is a hiccup.
+/// bound. One-time costs of a first step are little beside that, and so is a hiccup.
 bool gives_up_warming_up(const std::vector<double>& step_ms, double above_ms);
 void add_result_fields(JsonObject& record, const Options& options, const RunFigures& measured);
 /// One line for a person.

@@ -153,8 +153,8 @@ Device::Quantization MadeOperand::filling(const void* values) const {
 
 std::optional<Device::Quantization> MadeOperand::left(const void* values) {
   if (c_.fp8 == nullptr || gathering_ == Gathering::of_values) return std::nullopt;
-  // Before the first train step, too, whose scales are not known yet: what it takes of memory
-  // is what all take.
+  // Allocate before the first train step too, though its scales are not known yet: all steps take
+  // the same memory.
   if (c_.fp8->delayed()) allocate();
   told_ = true;
   if (own_ == nullptr) return filling(values);

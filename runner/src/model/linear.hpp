@@ -77,7 +77,7 @@ class MadeOperand {
   ProductRole role_;
   Fp8Operand::Magnitude agreed_;
   float* own_ = nullptr;
-  bool told_ = false;  // the maker has left what it was told to
+  bool told_ = false;  // true: the maker got its orders for this form
   std::optional<Fp8Operand> made_;
 };
 

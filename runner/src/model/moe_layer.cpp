@@ -446,7 +446,7 @@ void ExpertsBackward::send(Block rows, RowTravel::Way way) {
   if (c_.layout.habits.expert_overlap != ExpertOverlap::both_ways) travel_->wait();
 }
 
-/// The gradient of what the experts have made becomes that of their rows.
+/// Turns the gradient of the experts' results into that of their rows.
 void ExpertsBackward::through_experts(Block& d_made) {
   const i64 h = c_.extents.hidden;
   const i64 width = c_.extents.expert_ffn;

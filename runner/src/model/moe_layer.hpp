@@ -56,9 +56,9 @@ struct ExpertActivations {
   ExpertRows counts;
   Block probabilities;  // [tokens, experts]
   Block weights;        // [tokens, experts_per_token]
-  Block choices;        // [tokens, experts_per_token], int32; none if routing is pinned
-  Block places;         // [tokens, experts_per_token]; none if routing is pinned
-  RowOrders orders;     // none if routing is pinned
+  Block choices;        // [tokens, experts_per_token], int32; empty if routing is pinned
+  Block places;         // [tokens, experts_per_token]; empty if routing is pinned
+  RowOrders orders;     // empty if routing is pinned
   Block rows;           // [rows, hidden]
   Block gate_up;        // [rows, 2·expert_ffn / tp]
   Block activated;      // [rows, expert_ffn / tp]

@@ -144,7 +144,7 @@ void NcclCommunicator::issue_messages() {
   if (messages_.empty()) return;
   progress();
   std::vector<Message> messages = std::exchange(messages_, {});
-  // By peer, those to one peer as they were posted: the same order whoever posts.
+  // Sort by peer, and keep the order of posting for one peer: both sides then have the same order.
   std::stable_sort(messages.begin(), messages.end(), [](const Message& a, const Message& b) {
     return std::tuple(a.peer, a.operation) < std::tuple(b.peer, b.operation);
   });

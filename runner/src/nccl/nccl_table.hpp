@@ -85,13 +85,12 @@ struct NcclTable {
   NcclResult (*comm_deregister)(NcclComm* comm, void* handle) = nullptr;
 };
 
-/// Why kernels of several communicators on one GPU do not wait for each other in a circle, over
-/// the ranks. `by_room`: all that can run at once fit on the GPU beside each other (a stream
-/// has one at a time, and communicators are told how many blocks a kernel may have), so that
-/// each starts when its stream comes to it; nobody waits for another group's reduction.
-/// `by_nccl`: they start in the order of the host's calls (2.26 and later,
-/// NCCL_LAUNCH_ORDER_IMPLICIT=1). `by_events`: this program lets each wait for the end of the
-/// one before.
+/// Ways to keep kernels of several communicators on one GPU from waiting for each other in a
+/// circle, over the ranks. `by_room`: all that can run at once fit on the GPU beside each other (a
+/// stream has one at a time, and communicators are told how many blocks a kernel may have), so that
+/// each starts when its stream comes to it; nobody waits for another group's reduction. `by_nccl`:
+/// they start in the order of the host's calls (2.26 and later, NCCL_LAUNCH_ORDER_IMPLICIT=1).
+/// `by_events`: this program lets each wait for the end of the one before.
 enum class NcclOrder { by_room, by_nccl, by_events };
 std::string_view nccl_order_name(NcclOrder order);
 constexpr int nccl_orders_launches_from = 22600;
@@ -116,8 +115,8 @@ struct NcclLibrary {
 /// before 2.26; 0 for by_events.
 NcclLibrary load_nccl();
 
-/// Blocks that a kernel of each communicator may have, so that one of each of `streams` has
-/// room on a GPU of so many multiprocessors; nothing if one stream has it for itself.
+/// Blocks per kernel of each communicator, so that one kernel of each of `streams` fits on a GPU
+/// with this many multiprocessors; empty if one stream has the GPU for itself.
 std::optional<int> blocks_for_room(int streams, int multiprocessors);
 
 /// "2.28.9".

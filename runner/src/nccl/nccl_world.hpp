@@ -54,8 +54,8 @@ class NcclWorld {
   /// that differ by name alone share it. Collective over the group.
   NcclComm* communicator(const Group& group, i64 index, CommStream& stream);
 
-  /// Calls NCCL, and returns when `comm` has taken what it was asked: "`what` in group …"
-  /// names it in the error that ends this rank otherwise.
+  /// Calls NCCL, and returns when `comm` has taken the request. Otherwise the error that ends this
+  /// rank names it: "`what` in group …".
   void run(NcclComm* comm, const Group& group, const std::string& what,
       const std::function<NcclResult()>& call);
 

@@ -8,7 +8,7 @@
 namespace shardbench {
 namespace {
 
-// A group's id is told apart from others of its kind by its first member.
+// The first member distinguishes groups of one kind.
 constexpr u64 kinds = 8;
 
 }  // namespace
@@ -23,7 +23,7 @@ std::vector<i64> members_of(const Layout& layout, i64 rank, std::string_view nam
     std::iota(members.begin(), members.end(), 0);
     return members;
   }
-  // No expert is spread: those with the same ones are the dp group.
+  // Unspread experts: ranks with the same experts are the dp group.
   if (name == "edp" && layout.ep == 1) return {rank};
   const std::vector<i64> dp = data_group(layout, at);
   const i64 n = layout.shard_ranks();

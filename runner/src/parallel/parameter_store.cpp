@@ -234,8 +234,8 @@ void ParameterStore::finish_reduction() {
   sum_copies();
 }
 
-/// A tied embedding lies on the first stage and on the last: their units are alike, so are
-/// their parts. What comes from the other stage is a bucket at a time.
+/// Sums a tied embedding's gradients: it lies on the first stage and on the last, whose units and
+/// parts are alike. The other stage's part arrives a bucket at a time.
 void ParameterStore::sum_copies() {
   const i64 last = pipeline_of(context_.layout).last_rank();
   if (!context_.shape.tied || last == 0 || (context_.at.pp != 0 && context_.at.pp != last)) return;

@@ -63,8 +63,8 @@ struct Unit {
   const TensorSlot& slot(TensorKind tensor) const;
 };
 
-/// The units of one rank, in forward order. Those that are spread come last in flat buffers, so
-/// that others and they are each a run.
+/// Units of one rank, in forward order. Spread units come last in flat buffers, so that both kinds
+/// are one run each.
 std::vector<Unit> units_of(const ModelShape& shape, const Layout& layout, const Coordinates& at);
 /// Elements of the flat buffers that hold all units, padding included; of them those that are
 /// not spread.

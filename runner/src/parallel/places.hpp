@@ -10,8 +10,8 @@
 
 namespace shardbench {
 
-/// The lowest gap that is large enough. The same requests give the same places, so that what a
-/// run without memory has needed is what a run with memory needs.
+/// Takes the lowest gap that is large enough. Equal requests give equal places, so a run without
+/// memory tells the needs of a run with memory.
 class Places {
  public:
   explicit Places(i64 capacity) : gaps_{{0, capacity}} {}

@@ -85,7 +85,7 @@ struct UnitView {
 /// An operation is waited for at once, or travels under products.
 enum class Travel { alone, under_products };
 
-/// Says of what is started while it lives that it travels under products.
+/// Marks operations that start during its life as travelling under products.
 class UnderProducts {
  public:
   UnderProducts(Communicator& group, Travel travel) : group_(group) {

@@ -114,7 +114,8 @@ class Trainer {
   };
   std::vector<Travelling> travelling_;
   std::vector<InFlight> in_flight_;  // micro-batches of the first chunk, of the second, …
-  /// Marked as it is given to the device, told when the device has done it.
+  /// Span between two marks in the device's work; its time is known once the device has passed
+  /// both.
   struct TimedSpan {
     double PhaseTimes::*phase;
     Mark from;

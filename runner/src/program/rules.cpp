@@ -232,7 +232,7 @@ const std::vector<Rule>& rules() {
 /// Axes whose degrees have no limit of their own.
 constexpr std::array<const char*, 7> axes{"dp", "tp", "pp", "cp", "ep", "vpp", "dp_replicate"};
 
-/// Axes of other trainers, whose default is all that this one has.
+/// Axes of other trainers: only their default works here.
 constexpr std::array<const char*, 3> others_axes{
     "expert_tp", "first_stage_layers", "last_stage_layers"};
 

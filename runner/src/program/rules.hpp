@@ -20,9 +20,8 @@ enum class Waste { refused, allowed };
 std::optional<Error> layout_refusal(
     const Layout& layout, const ModelShape& model, Waste waste = Waste::refused);
 
-/// One JSON object: devices, formats, limits of each axis, and rules as SQL-like expressions
-/// over the columns of a layout, true if the layout is refused, those of the profile
-/// included.
+/// JSON object of devices, formats, limits of each axis, and rules. Rules are SQL-like expressions
+/// over the columns of a layout, true if the layout is refused; the profile's rules are included.
 std::string capabilities_json(const Platforms& platforms, const Profile& profile);
 
 }  // namespace shardbench

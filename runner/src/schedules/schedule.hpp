@@ -36,9 +36,9 @@ struct Message {
   i64 peer;
 };
 
-/// A transfer starts its messages together. It ends when all of them have ended; or it is sent
-/// ahead, and they travel under what is computed next: what is received until its piece is
-/// computed, what is sent until that, or until the next transfer of the same flow.
+/// A transfer starts its messages together, and ends when all of them have ended. A transfer ahead
+/// ends later: its messages travel under the computation that follows. Received ones end before
+/// their piece is computed; sent ones end then too, or at the next transfer of the same flow.
 struct Action {
   ActionKind kind;
   Piece piece = {};                    // set for all kinds but transfer

@@ -73,7 +73,7 @@ bool same_wait(const Thread& a, const Thread& b) {
       std::strcmp(a.place.file, b.place.file) == 0;
 }
 
-/// Requires threads [first, last) to wait for the same, at the same place.
+/// Requires threads [first, last) to wait in one operation, at one place.
 void require_together(std::size_t first, std::size_t last) {
   for (std::size_t i = first + 1; i < last; ++i)
     if (!same_wait(block().threads[first], block().threads[i]))

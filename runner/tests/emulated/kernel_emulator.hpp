@@ -31,7 +31,7 @@
 
 namespace shardbench::emulator {
 
-/// Shared memory that a kernel declares: what a block finds in it is not what another one left.
+/// Shared memory that a kernel declares; each block finds it without another block's values.
 class SharedArray {
  public:
   SharedArray(void* data, std::size_t bytes);

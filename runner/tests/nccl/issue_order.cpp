@@ -64,8 +64,8 @@ void add_exchange(Exchanges& exchanges, const NcclItem& item) {
     exchanges[{item.comm, item.index, peer}].push_back(exchange);
 }
 
-/// Group by group, one member's messages to the other are the other's from it: NCCL connects
-/// two ranks when they first meet, and needs both directions of a group on both sides.
+/// Compares messages group by group, seen from both sides: NCCL connects two ranks when they first
+/// meet, and needs both directions of a group on both sides.
 std::string compare_exchanges(const Exchanges& exchanges) {
   for (const auto& [key, mine] : exchanges) {
     const auto& [comm, member, peer] = key;

@@ -14,14 +14,13 @@ namespace shardbench {
 /// Calls of each rank, in order.
 using IssuedItems = std::map<i64, std::vector<NcclItem>>;
 
-/// Members of each communicator issue the same collectives in the same order, and each pair the
-/// same groups of messages, seen from either side. Empty when so, else the first disagreement.
+/// First disagreement, else empty. Members of each communicator must issue the same collectives in
+/// one order, and each pair the same groups of messages, seen from either side.
 std::string disagreement(const IssuedItems& items);
 
 /// Executes the items in strict order, as one queue per GPU does when launches keep the host's
-/// order: a collective ends when all members have come to it, a group of messages when each of
-/// its messages has met its other side. Empty when all comes to an end, else who is stuck
-/// where.
+/// order. A collective ends when all members have come to it, a group of messages when each message
+/// has met its other side. Empty if all ends, else the stuck ranks and their places.
 std::string deadlock(const IssuedItems& items);
 
 }  // namespace shardbench

@@ -141,8 +141,8 @@ void ungroup(IssuedItems& items) {
   }
 }
 
-/// The last rank exchanges neighbours of different communicators, pair by pair: a single pair
-/// may be one that nobody else waits between.
+/// Exchanges neighbours of different communicators on the last rank, pair by pair: a single
+/// exchanged pair may harm no other rank.
 void swap_neighbours(IssuedItems& items) {
   auto& own = items.rbegin()->second;
   for (std::size_t i = 0; i + 1 < own.size(); ++i)
@@ -183,7 +183,7 @@ std::string judge(const EqualityCase& c, const std::string& defect) {
   return text.empty() ? deadlock(items) : text;
 }
 
-/// With overlap and without, whatever the case says.
+/// Doubles the cases: each with overlap and without.
 std::vector<EqualityCase> with_both_overlaps(const std::vector<EqualityCase>& cases) {
   std::vector<EqualityCase> both;
   for (const EqualityCase& c : cases)

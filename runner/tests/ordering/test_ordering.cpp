@@ -210,8 +210,8 @@ TEST_CASE("each edge that the program makes is missed where it is left out") {
 }
 
 TEST_CASE("over the layouts of eight ranks each edge is missed somewhere") {
-  // The gradients of experts and the others travel in one stream, and the last ones are waited
-  // for: what waits for those of experts comes after them anyway.
+  // Gradients of experts and of other weights travel in one stream, and the last ones are waited
+  // for: an extra wait for those of experts changes nothing.
   const std::set<std::string> implied{"computation waits for all_reduce of edp"};
   constexpr std::size_t every = 8;  // and all that spread experts: they are few
   std::map<std::string, int> found;

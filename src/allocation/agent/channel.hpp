@@ -22,9 +22,9 @@ class Channel {
   void send(std::string_view line);
   void flush();
 
-  /// True once everything that the other side said was received and it has closed its end.
+  /// True once the other side has closed its end and all its messages were received.
   [[nodiscard]] bool closed() const { return closed_; }
-  /// The other side does not listen any more. What it has said is still to be received.
+  /// True once the other side has stopped listening. Its last messages are still to be received.
   [[nodiscard]] bool broken() const { return broken_; }
   [[nodiscard]] pollfd readable() const { return {in_, POLLIN, 0}; }
   [[nodiscard]] bool has_unsent() const { return !unsent_.empty(); }

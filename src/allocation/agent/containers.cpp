@@ -99,8 +99,8 @@ std::optional<std::pair<ContainerMaker::Task, std::vector<std::string>>> Contain
   return std::pair(Task::remove, remove_left_command(*spec.container, owner));
 }
 
-/// An image whose digest nobody tells is used all the same, and another agent's containers are
-/// left if they can't be found or removed.
+/// Looks at a task's end. An image without a known digest is used all the same; another agent's
+/// containers stay if they can't be found or removed.
 ContainerMaker::State ContainerMaker::look(const AttemptSpec& spec, double now_s) {
   int status = 0;
   const pid_t ended = ::waitpid(child_, &status, WNOHANG);

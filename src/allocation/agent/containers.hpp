@@ -52,7 +52,7 @@ class ContainerMaker {
       const std::vector<std::string>& command, const std::filesystem::path& output,
       const Environment& own, double now_s);
   [[nodiscard]] State look(const AttemptSpec& spec, double now_s);
-  /// Command to be run first for this attempt, so that nothing of an earlier one is left.
+  /// Command to run before this attempt, so that no container of an earlier one is left.
   [[nodiscard]] std::optional<std::pair<Task, std::vector<std::string>>> clearing(
       const AttemptSpec& spec, const ContainerPlace& place);
   void learn_digest(const std::string& image, const std::string& digest);

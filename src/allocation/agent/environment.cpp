@@ -73,8 +73,8 @@ constexpr std::array<std::string_view, 98> srun_options{"SLURMD_DEBUG", "SLURM_A
     "SLURM_TRES_PER_TASK", "SLURM_UNBUFFEREDIO", "SLURM_USE_MIN_NODES", "SLURM_WAIT", "SLURM_WCKEY",
     "SLURM_WORKING_DIR"};
 
-/// Our own runner has one GPU. Other people's trainers see those of all ranks of the node and
-/// take that of their LOCAL_RANK, as under torchrun: with one alone, number 1 is none.
+/// Our own runner sees one GPU. Other people's trainers see the GPUs of all ranks on the node and
+/// take number LOCAL_RANK, as under torchrun: with a single GPU, number 1 would be missing.
 std::vector<std::string> devices_of(
     const AttemptSpec& spec, const RankPlace& place, const std::vector<std::string>& devices) {
   const std::size_t one = spec.trainer ? 0 : static_cast<std::size_t>(place.local_rank);

@@ -21,9 +21,8 @@ struct CheckedNode {
   std::filesystem::path ended_jobs;
 };
 
-/// Ends marked processes that nobody is responsible for any more, and processes without a
-/// marker that were started in a job of ours which has ended. Takes as long as these need to
-/// leave, at most 3 s.
+/// Ends marked processes whose owners are gone, and processes without a marker that were started in
+/// an ended job of ours. Takes as long as these need to leave, at most 3 s.
 [[nodiscard]] NodeCheck check_node(const CheckedNode& node, const Log& log);
 
 }  // namespace shardsweep::agent

@@ -223,7 +223,7 @@ void RunningAttempt::is_reaped() {
 void RunningAttempt::end_marked(Beside& beside) {
   const std::string attempt = fmt::format("{}/{}/", spec().token, spec().attempt);
   const std::string marker = attempt + here_.node.name;
-  // A step's ranks are slurmstepd's children: of those on other hosts nothing is known here.
+  // Ranks of a step are slurmstepd's children: those on other hosts are unknown here.
   const auto marked = find_marked(
       [&](std::string_view value) { return step_ ? value.starts_with(attempt) : value == marker; });
   for (const auto& process : marked.found) {

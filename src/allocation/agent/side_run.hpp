@@ -13,8 +13,8 @@
 
 namespace shardsweep::agent {
 
-/// Adds words to a command: at its end, or before a last word like activation:full, a choice of its
-/// program's, behind which it takes none of its other options.
+/// Adds words to a command: at its end, or before a last word like activation:full. The program
+/// takes none of its other options behind such a word.
 void add_words(std::vector<std::string>& argv, const std::vector<std::string>& words);
 
 /// The command of a rank with its tool: a profiler in front of rank 0's, or the words by which

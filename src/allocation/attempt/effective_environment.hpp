@@ -29,9 +29,9 @@ using Variables = std::map<std::string, std::string, std::less<>>;
 /// Parses the written environment; empty while it is incomplete.
 [[nodiscard]] Variables told_environment(std::string_view text);
 
-/// Variables that must arrive in a container unchanged: those by which ranks find each other, and
-/// those of the sweep file and its container. `given`: the rank's environment. A launcher numbers
-/// its ranks by itself.
+/// Variables that must arrive in a container unchanged: the ones by which ranks find each other,
+/// and the ones of the sweep file and its container. `given`: the rank's environment. A launcher
+/// numbers its ranks by itself.
 [[nodiscard]] Variables wanted_inside(const AttemptSpec& spec, const Variables& given);
 
 struct Overridden {

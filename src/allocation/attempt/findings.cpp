@@ -75,8 +75,8 @@ std::string Findings::with_early_exit(
 Evidence Findings::verdict(bool result_due) const {
   const bool measured = measured_ && !refused_;
   std::vector<Evidence> evidence = evidence_;
-  // If rank 0 is elsewhere, so is the result: there an exit with 0 explains what others
-  // suffered, and is nothing by itself.
+  // The result is at rank 0's node. Elsewhere an exit with 0 explains failures of other ranks, and
+  // is no failure itself.
   if (early_exit_ && !measured_ && !refused_ && (result_due || !evidence.empty()))
     evidence.push_back(*early_exit_);
   Evidence found = classify(evidence, measured, result_due);

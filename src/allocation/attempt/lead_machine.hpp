@@ -89,7 +89,7 @@ class LeadOutside {
   [[nodiscard]] virtual std::string storage_fault(bool doubted) = 0;
   /// The connection has ended: a guard by SIGKILL, as srun says.
   [[nodiscard]] virtual bool agents_were_killed() = 0;
-  /// The node that srun says it could not launch an agent on, and what it says.
+  /// Node on which srun could not launch an agent, in srun's words.
   [[nodiscard]] virtual std::optional<Evidence> lost_by_launcher() = 0;
   /// The one child (guard or srun) and all below it. False: some could not be ended.
   [[nodiscard]] virtual bool end_all() = 0;

@@ -10,9 +10,9 @@
 
 namespace shardsweep {
 
-/// The first `most` lines of a rank's NCCL log (NCCL_DEBUG=INFO) that warn or tell of an error,
-/// without host, process, thread and device in front, at most 300 bytes each. One that says the
-/// same as another is left out.
+/// First `most` lines of a rank's NCCL log (NCCL_DEBUG=INFO) that warn or tell of an error. Each
+/// loses host, process, thread and device in front, and has at most 300 bytes. A line that repeats
+/// another is left out.
 [[nodiscard]] std::vector<std::string> nccl_complaints(std::string_view log, std::size_t most);
 
 }  // namespace shardsweep

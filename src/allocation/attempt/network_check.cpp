@@ -106,7 +106,7 @@ void NetworkCheck::take(const std::string& node, std::int32_t round, const NodeF
   if (round == round_ && open_.erase(node) > 0) answers_[node] = said;
 }
 
-/// Rank 0's node has the pair's figure. What one of both can't do says nothing of the other.
+/// Takes the pair's figure from rank 0's node. A failure on one node says nothing about the other.
 void NetworkCheck::settle_round() {
   for (const NodePair& pair : std::exchange(pairs_, {})) {
     const NodeFacts& first = answers_[pair.first];

@@ -57,7 +57,7 @@ struct NodeSenses {
   std::vector<int> signals{};
   std::vector<ToNodeBody> heard{};  ///< messages of the lead, in order
   bool guard_is_gone = false;
-  bool closed = false;  ///< the lead says nothing more, or hears nothing more
+  bool closed = false;  ///< the lead no longer speaks, or no longer listens
 };
 
 class NodeOutside {

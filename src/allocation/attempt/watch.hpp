@@ -38,7 +38,7 @@ class AttemptWatch {
   /// An operation of a rank was seen to begin or end. `all`: every rank that is to be watched
   /// here keeps a flight recorder, so that stillness means something.
   void see_movement(bool all, double now_s);
-  /// Our own loop stood still for so long: what it could not see is held against nobody.
+  /// Notes a gap of our own loop: limits are extended by it.
   void stretch(double gap_s) { slack_s_ += gap_s; }
   /// The work is done or has failed: what is left are processes that have to end.
   void begin_teardown(double now_s);

@@ -86,7 +86,7 @@ bool leave_out_open(const std::string& process, Candidates& candidates) {
   return !error;
 }
 
-/// False if one of our own processes keeps to itself what it uses.
+/// False if one of our own processes hides what it uses.
 bool leave_out_used(Candidates& candidates) {
   bool all_seen = true;
   for (const pid_t pid : own_processes()) {

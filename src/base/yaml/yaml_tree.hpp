@@ -31,8 +31,8 @@ inline constexpr std::size_t most_scalar_bytes = 64U << 10;
 
 [[nodiscard]] Fault fault_at(const YamlNode& node, std::string_view what);
 
-/// The other way: a scalar as YAML that the readers read back to the same value, as it is where
-/// YAML reads it as itself, in double quotes otherwise.
+/// Writes a scalar as YAML that the readers read back to the same value: plain if YAML reads it so,
+/// else in double quotes.
 [[nodiscard]] std::string yaml_text(std::string_view text);
 
 }  // namespace shardsweep::config

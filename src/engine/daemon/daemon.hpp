@@ -68,7 +68,7 @@ class Daemon {
   [[nodiscard]] Result<void> renew_lease();
   void follow_clock();
   void observe();
-  /// Reads what the leads have said, and ends what is out for too long.
+  /// Reads the leads' lines, and takes back points whose lease is over.
   void listen();
   [[nodiscard]] Result<void> commit();
   [[nodiscard]] Result<void> reload();

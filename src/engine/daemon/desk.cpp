@@ -269,7 +269,7 @@ void RequestDesk::apply(const TrialStep& step, const Request& request) {
   } else {
     plan_again(*row);
     row->charged = row->elsewhere = 0;
-    // An attempt that is still to be cancelled says nothing about the trial any more.
+    // Revoke the attempt: while it is being cancelled, it says nothing about the trial any more.
     for (const AttemptId id : world_.index().attempts_at(trial.id)) {
       const AttemptRow& attempt = world_.attempts().at(id);
       if (attempt.state != State::ended) world_.edit(attempt)->revoked = true;

@@ -18,7 +18,7 @@ class OrderWriter {
   OrderWriter(const DaemonParts& parts, World& world, Sweeps& sweeps, Channels& channels)
       : parts_(parts), world_(world), sweeps_(sweeps), channels_(channels) {}
 
-  /// Says what has not been said yet. False if a part is left for the next tick.
+  /// Writes orders that are not written yet. False if a part is left for the next tick.
   [[nodiscard]] Result<bool> send_orders(const AllocationRow& allocation);
 
  private:

@@ -59,7 +59,7 @@ bool only_waits(const World& world) {
     if (row.backend == Backend::local || row.claimed_at != 0) return false;
     any = true;
   }
-  // A sweep without live trials may be held: by the clock, or by what the scheduler says of others.
+  // A sweep without live trials may be held: by the clock, or by other users' jobs.
   for (const auto& [id, sweep] : world.sweeps())
     any = any || (sweep.state == SweepState::active && !sweep.held.empty());
   return any;

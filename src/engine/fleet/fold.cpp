@@ -160,7 +160,8 @@ void put_ending(AttemptRow& row, Ending ending, Timestamp at) {
   row.ending = std::move(ending);
 }
 
-/// Sentence on the bound that ended it, from its own row: whoever reads the records says the same.
+/// Sentence on the bound that ended it, from its own row: every reader of the records gets the
+/// same.
 std::string cut_text(const AttemptRow& attempt, const AddMeasurement& measured) {
   const auto found = measured.metrics.find("train_step_ms");
   const double step_ms = found == measured.metrics.end() ? 0 : found->second;

@@ -16,7 +16,7 @@
 namespace shardsweep {
 namespace {
 
-/// The scheduler has answered: what was not there before says nothing.
+/// Clears what earlier looks have missed: the scheduler has answered since.
 void clear_missing(AllocationRow& row) {
   row.missing = Missing::nothing;
   row.missing_since = 0;

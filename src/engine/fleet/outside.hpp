@@ -24,7 +24,7 @@ namespace shardsweep {
 /// Null: no trial of this name waits.
 [[nodiscard]] const TrialRow* waiting_trial(
     const World& world, SweepId sweep, std::string_view slug);
-/// An empty one of the sweep's, as one in which somebody outside works.
+/// Makes an allocation row of the sweep into one of somebody outside.
 [[nodiscard]] AllocationRow outside_allocation(
     AllocationRow row, const std::string& sweep, const HandOut& asked, Timestamp now);
 /// Starts the only attempt of an outside allocation, which takes no other.
@@ -36,7 +36,7 @@ void hold_outside(Fold fold, const Policy& policy, const AllocationRow& row);
 /// Worker that was given a point, by its allocation's host; empty: a worker without a name.
 [[nodiscard]] std::string worker_of(const std::string& host);
 
-/// Why its trial is not wanted any more, whatever its lease says. Empty: it is.
+/// Why its trial is no longer wanted, even within its lease. Empty: it is wanted.
 [[nodiscard]] std::string why_unwanted(const World& world, const AllocationRow& row);
 /// Why nobody waits for it any more: it is not wanted, or its lease is over. Empty: it is out.
 [[nodiscard]] std::string why_taken_back(

@@ -62,9 +62,9 @@ std::string reason(std::int64_t failures, const std::string& why, const std::str
       failures, failures == 1 ? "" : "s", why, node.empty() ? "" : ", on node ", node, log);
 }
 
-/// The node on which a job began and no lead started, or, of a job of one node, no agent ever
-/// answered its lead, though nobody has ended the job; empty: it is not known, or it says
-/// nothing of the node.
+/// Node on which a job began and no lead started; or the node of a one-node job whose agent never
+/// answered its lead, though the job was not ended. Empty: not known, or it tells nothing about the
+/// node.
 std::string node_without_agents(const AllocationRow& allocation, const World& world) {
   if (allocation.end_outcome && !allocation.own_cancel) return "";
   if (allocation.claimed_at == 0) return world.begun_on(allocation);

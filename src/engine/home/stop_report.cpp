@@ -92,7 +92,7 @@ Result<std::string> write_stop(const Home& home, const StopReport& report) {
   file.concat(report_ending);
   fs::path note = base;
   note.concat(note_ending);
-  // Values that can't be read are not known, and what is told has none of them.
+  // Secrets that can't be read are unknown to this process, so the report has none of them.
   const auto secrets = read_secrets(home.secrets_of(report.sweep_name));
   SHARDSWEEP_TRY(write_own_file(file, text_of(report, secrets.value_or(Secrets()))));
   SHARDSWEEP_TRY(write_own_file(note,

@@ -141,8 +141,8 @@ void LayoutJudge::sort(std::vector<SuggestedLayout>& layouts) {
       [](const auto& a, const auto& b) { return a.guess.step_s < b.guess.step_s; });
 }
 
-/// The fastest of the grid, the fastest of some splits, and what would be faster if it fitted, each
-/// with what the grid leaves out.
+/// Refines the fastest of the grid, the fastest of some splits, and layouts that would be faster if
+/// they fitted. Each also gets axes that the grid leaves out.
 void LayoutJudge::refine(std::vector<SuggestedLayout>& fitting) {
   constexpr std::size_t most = 48;
   constexpr std::size_t most_splits = 24;

@@ -91,7 +91,7 @@ struct Learnt {
   std::vector<MeasuredLayout> runs{};  ///< fastest first, those out of memory last
   RatioSpread speed{};
   RatioSpread memory{};  ///< spread of the peak that the trainer reports
-  std::string unused{};  ///< a sentence: what was measured and says nothing of the question
+  std::string unused{};  ///< sentence on measurements that do not apply to the question
 
   /// The fastest completed run with this model, precision and length on so many GPUs that is
   /// as `wanted` says. Null: there is none.

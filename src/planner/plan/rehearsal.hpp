@@ -25,8 +25,8 @@ struct Rehearsal {
   [[nodiscard]] bool played() const { return most_runs > 0; }
 };
 
-/// The least and the most of a few plays. Nothing is played if the search does not end by what it
-/// has measured, or is too large to be played in a second or two.
+/// Plays the search a few times and returns the least and the most. Plays nothing if measurements
+/// do not end the search, or if a play would take more than a second or two.
 [[nodiscard]] Rehearsal rehearse(const SweepSpec& sweep, const Plan& plan);
 
 }  // namespace shardsweep

@@ -150,8 +150,8 @@ std::string other_axes(const SuggestRequest& request, const Suggestion& suggesti
   return text;
 }
 
-/// How the family's trainer is started, and told the axes above. Of one that holds models or
-/// recompute itself nobody but its user knows that.
+/// Section on the start of the family's trainer, told the axes above. If the trainer holds models
+/// or recomputation itself, only its user knows those.
 std::string runner_text(const SuggestRequest& request) {
   const auto trainer = request.family->words;
   if (trainer.empty()) return {};

@@ -119,7 +119,8 @@ class Predictor {
   /// The step of a guess without retries, which is never longer: without a thought of memory.
   [[nodiscard]] double least_step_s(const ModelSpec& model, const Point& point) const;
 
-  /// A guess of another predictor of the same cluster and family, by what this one has learnt.
+  /// Corrects a guess of another predictor of the same cluster and family, by what this one has
+  /// learnt.
   [[nodiscard]] Guess corrected(Guess guess) const;
 
   /// Predicts memory, time and speed for a plan; an attempt also has a start-up.

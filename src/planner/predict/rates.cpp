@@ -112,7 +112,8 @@ struct Ring {
   double bandwidth = 0;   ///< bytes/s that a rank sends
 };
 
-/// The smallest vector says what waiting costs, the largest what sending does beyond that.
+/// Fits a ring: the smallest vector gives the time of waiting, the largest the time of sending
+/// beyond that.
 Ring ring_of(const BlockTimes& run, double hops) {
   Ring ring;
   if (run.all_reduce.empty()) return ring;

@@ -74,12 +74,11 @@ struct StepCheck {
 /// preset."
 [[nodiscard]] std::string step_text(const StepCheck& check);
 
-/// The cluster with what was measured in place of what it said. A data sheet's peak and link
-/// bandwidth stay, and their efficiencies are what is reached of them; if there is none, the
-/// measured rate is the peak (so that MFU is a share of what the machine's own products reach)
-/// or the bandwidth. Rates of a GPU are those of the run with most ranks on one node: that is
-/// how sweeps use it, and ranks may share a host. Latencies are per message of TimeModel's
-/// collectives.
+/// The cluster with measured rates in place of its own. A data sheet's peak and link bandwidth
+/// stay, and their efficiencies are what is reached of them; if there is none, the measured rate is
+/// the peak (so that MFU is a share of what the machine's own products reach) or the bandwidth.
+/// Rates of a GPU are those of the run with most ranks on one node: that is how sweeps use it, and
+/// ranks may share a host. Latencies are per message of TimeModel's collectives.
 [[nodiscard]] ClusterSpec calibrated(
     const ClusterSpec& preset, Dtype dtype, const std::vector<BlockTimes>& runs);
 

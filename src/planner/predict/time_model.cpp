@@ -281,8 +281,8 @@ class TimeModel {
     return slot;
   }
 
-  // Experts that more ranks split than split the rest: behind each exchange those gather each
-  // other's rows, or sum what each has made of them.
+  // Experts split by more ranks than the rest: behind each exchange these ranks gather each other's
+  // rows, or sum their results.
   [[nodiscard]] double beyond_tp_s(double rows) const {
     const double ranks = layout_.expert_shards();
     const Link& link = links_.expert_tp;

@@ -20,7 +20,7 @@ inline constexpr std::string_view image_placeholder = "{image}";
 /// looked for on this machine.
 [[nodiscard]] ContainerSpec read_container(
     const YamlNode& map, Mistakes& mistakes, const std::filesystem::path& folder);
-/// One image; the runtime says what an image is, none if the other file names it.
+/// Reads one image. `runtime` decides the form of an image; none if the other file names it.
 [[nodiscard]] Result<std::string> read_image(const YamlNode& node,
     std::optional<ContainerRuntime> runtime, const std::filesystem::path& folder);
 /// The runtime of the map, as far as it names one.

@@ -43,8 +43,8 @@ inline constexpr std::size_t longest_expression = 4096;
 /// Subject of an expression: points of a plan, or rows of results (`--where`), which also have
 /// texts, lists and times.
 enum class Over : std::uint8_t { points, rows };
-/// Functions that are the same for the same arguments, have no effect and no result much longer
-/// than their arguments, so that no evaluation runs long: SQLite looks at no clock within one.
+/// Knows functions that are deterministic, without effects, and whose result is hardly longer than
+/// their arguments. No evaluation then runs long: SQLite looks at no clock within one.
 [[nodiscard]] bool knows_function(Over over, std::string_view name);
 /// Names of the functions, for a message.
 [[nodiscard]] std::string functions_of(Over over);

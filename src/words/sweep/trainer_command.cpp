@@ -154,7 +154,7 @@ std::vector<std::string> trainer_command(const SweepSpec& sweep, const Point& po
 
 namespace {
 
-/// Where the trainer is told this, what it prints may be held against it.
+/// True if the trainer is told this value; its own printed value can then be compared.
 bool is_told(const SweepSpec& sweep, std::string_view placeholder) {
   const TrainerSpec& trainer = sweep.runner.trainer;
   const auto has = [&](const std::string& text) {

@@ -239,8 +239,9 @@ class Judge {
     return layers * fact("experts") * matrices * fact("hidden") * width;
   }
 
-  /// Parameters of the whole model: at least, and at most. What model parallel ranks print adds up
-  /// to it, but for experts: of those each rank holds a share, and the other shares print nothing.
+  /// Parameters of the whole model: at least, and at most. Printed counts of model parallel ranks
+  /// add up to it, except for experts: each rank holds a share of them, and the other shares are
+  /// not printed.
   [[nodiscard]] std::pair<double, double> whole_parameters() const {
     constexpr double plain = 2;
     constexpr double gated = 3;

@@ -48,7 +48,7 @@ Result<std::int64_t> product(std::initializer_list<std::int64_t> factors) {
   return all;
 }
 
-/// `AXIS`, `AXIS=VALUE` or `AXIS='VALUE'`; nothing for what says more.
+/// Parses `AXIS`, `AXIS=VALUE` or `AXIS='VALUE'`; empty if the condition says more.
 std::optional<NamedText> value_given_by(std::string_view condition) {
   const auto equals = condition.find('=');
   const std::string_view axis = condition.substr(0, equals);

@@ -81,7 +81,8 @@ struct NamedText {
 struct LayoutWords {
   WordsForm form = WordsForm::none;
   std::string ignores;  ///< a section of the file that has a layout of something else
-  std::string own;      ///< `AXIS AXIS=VALUE`: what it chooses itself if it is not told, if known
+  std::string own;      ///< `AXIS AXIS=VALUE`: the trainer's own choice if it is not told one, if
+                        ///< known
   std::vector<NamedText> values;
   std::vector<LayoutWord> words;  ///< words in the order in which they are written
   std::vector<NamedText> lacks;   ///< axes with values that have no words, and when

@@ -26,8 +26,8 @@ struct TrainerStart {
   std::string zero;         ///< values of the axis
   std::string recompute;    ///< values of the axis; empty: it is none of its axes
   std::string axes;         ///< lines of their own
-  /// `runner`, `env` and what else follows, with @RECIPE@ where the trainer holds models
-  /// itself, and @LAYOUT@ where its words of a layout have a table (layout_words.hpp).
+  /// `runner`, `env` and further lines, with @RECIPE@ if the trainer holds models itself, and
+  /// @LAYOUT@ if its words of a layout have a table (layout_words.hpp).
   std::string rest;
   std::vector<StartRecipe> recipes;
   bool spreads_experts = false;  ///< a model with experts gets the axes ep, expert_tp and cp

@@ -172,7 +172,7 @@ const ReasonRow* find_reason(std::string_view reason) {
   return found == reasons.end() ? nullptr : found;
 }
 
-/// Slurm's own failure to set a job up, which says nothing about what would have run in it.
+/// Exit code for Slurm's own failure to set a job up: it says nothing about the trials.
 constexpr int cannot_open_output = 53;
 
 }  // namespace

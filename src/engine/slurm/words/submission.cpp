@@ -101,7 +101,7 @@ std::optional<SchedulerEvent> read_failure(const std::string& token, std::string
 SchedulerEvent read_submission(
     const std::string& token, int exit_code, std::string_view out, std::string_view err) {
   const std::string id = job_id_in(out);
-  // The id is what a job has and nothing else prints, whatever stands beside it.
+  // An id proves acceptance, whatever else is printed.
   if (!id.empty()) return SubmitAccepted{token, id};
   std::string said = one_line(err, 400);
   if (said.empty()) said = "no message";
