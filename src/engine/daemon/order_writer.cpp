@@ -33,8 +33,8 @@ Result<void> write_files(const SweepSpec& sweep, const Point& point, const Attem
   return {};
 }
 
-/// Tools slow it down and write their files when the ranks are through. Nobody learns from how
-/// long it takes.
+/// Lifts the limits of a side run: its tool slows it down and writes files when the ranks are
+/// through. Its duration is kept out of the estimates.
 void make_side_run(AttemptSpec& spec, SideRun side) {
   constexpr double least_teardown_s = 900;
   spec.side = side;

@@ -295,7 +295,7 @@ Result<std::string> hash_of(const Tree& tree, Entries& entries, const fs::path& 
   return all.hex();
 }
 
-/// Files that came, went or changed while others were read: it is the tree of no moment.
+/// Hash of a tree that stayed unchanged while it was read and copied; tries a few times.
 Result<std::string> whole_hash(const Tree& tree, const fs::path& to) {
   for (int tries = 0; tries < most_tries; ++tries) {
     std::error_code ignored;
