@@ -188,9 +188,9 @@ class Store {
   [[nodiscard]] virtual Result<void> release_lease() = 0;
 
   /// All sweeps, with their unfinished trials, attempts and allocations, and trials that ended oom
-  /// (their lanes' larger micro-batches are skipped). Of a cancelled sweep, and of trials that an
-  /// edited file no longer has (hidden), only those still queued or running are loaded, so that
-  /// they can be ended.
+  /// (their lanes' larger micro-batches are skipped). Cancelled sweeps and hidden trials, which an
+  /// edited file no longer has, are loaded as far as they are still queued or running: they have to
+  /// be ended.
   [[nodiscard]] virtual Result<WorldRows> load_world() = 0;
   /// One transaction; checks the epoch first (fault `rejected` if it is not ours). New rows
   /// may refer to each other in any order. `busy` and `unavailable`: nothing of it happened, to

@@ -86,11 +86,12 @@ struct NcclTable {
 };
 
 /// Ways to keep kernels of several communicators on one GPU from waiting for each other in a
-/// circle, over the ranks. `by_room`: all that can run at once fit on the GPU beside each other (a
-/// stream has one at a time, and communicators are told how many blocks a kernel may have), so that
-/// each starts when its stream comes to it; nobody waits for another group's reduction. `by_nccl`:
-/// they start in the order of the host's calls (2.26 and later, NCCL_LAUNCH_ORDER_IMPLICIT=1).
-/// `by_events`: this program lets each wait for the end of the one before.
+/// circle, over the ranks. `by_room`: all that can run at once fit on the GPU beside each other. A
+/// stream has one kernel at a time, and communicators are told how many blocks a kernel may have.
+/// Each kernel then starts when its stream comes to it, without waiting for another group's
+/// reduction. `by_nccl`: kernels start in the order of the host's calls (2.26 and later,
+/// NCCL_LAUNCH_ORDER_IMPLICIT=1). `by_events`: this program lets each wait for the end of the one
+/// before.
 enum class NcclOrder { by_room, by_nccl, by_events };
 std::string_view nccl_order_name(NcclOrder order);
 constexpr int nccl_orders_launches_from = 22600;

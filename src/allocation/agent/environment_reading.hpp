@@ -68,8 +68,8 @@ class EnvironmentReading {
   bool done_ = false;
 };
 
-// Environment of an attempt's first rank. It is compared with the given one while the rank runs,
-// and written beside the runner's records at the end, for every reader of the result. A container
+// Environment of an attempt's first rank. It is compared with the given one while the rank runs. At
+// the end it is written beside the runner's records, for every reader of the result. A container
 // that has changed what counts would do so on every node and at every try, so the attempt is
 // rejected.
 

@@ -71,8 +71,8 @@ inline constexpr std::array<std::string_view, 10> word_table<Stage>{"submitted",
 /// Clean looks have found no job for an allocation that was, or may have been, submitted, and
 /// no lead has claimed it.
 [[nodiscard]] bool never_seen(const AllocationRow& row);
-/// True if it waits in the queue and no sweep wants it to start (again), or if it runs and its
-/// claim is late or its lead is silent.
+/// True if it waits in the queue and no sweep wants it to start (again). Also true if it runs and
+/// its claim is late or its lead is silent.
 [[nodiscard]] bool is_to_be_cancelled(
     const AllocationRow& row, const Policy& policy, Timestamp now);
 

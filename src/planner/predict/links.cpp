@@ -175,8 +175,8 @@ Links links_of(const ClusterSpec& cluster, const Layout& layout, const LinkShare
   auto stages = reached.link(pp);
   if (stages.crosses) stages.bandwidth = reached.adapter();
   const std::int64_t shards = layout.shard_ranks();
-  // Experts are spread over the ranks of tp too if dp and cp have too few, or if fewer ranks split
-  // each of them than split the rest. Those are neighbours.
+  // Experts are spread over the ranks of tp too if dp and cp have too few. So they are if fewer
+  // ranks split each of them than split the rest; those are neighbours.
   const bool over_tp = layout.ep > layout.data_ranks() || layout.expert_tp > 0;
   const Members experts =
       over_tp ? Members{{layout.expert_shards(), layout.ep}} : strides.data(1, layout.ep);
