@@ -184,7 +184,18 @@ double least_runs(const ReplayedCell& story) {
   return least;
 }
 
-Score score_of(const Case& c, const Refits& refits) {
+/// One cell until the search's own stop, a line: what it took of its own hours and of the table's.
+void print_cell(const ReplayCell& cell, const ReplayedCell& story, double all_hours) {
+  fmt::print(
+      "  {:<24} {:>3} nodes {:>5} rows {:>4} launched {:>3} oom {:>3} cut   {:>5.1f} % of its "
+      "hours, {:>5.2f} of all   {} % sure, regret {:.1f} %\n",
+      cell.model, cell.nodes, cell.points, cell.launched, cell.oom_launched, cell.cut_short,
+      100 * cell.gpu_hours / std::max(cell.exhaustive_gpu_hours, 1e-9),
+      100 * cell.gpu_hours / std::max(all_hours, 1e-9), sure_of(story),
+      100 * cell.regret_at_stop.value_or(0));
+}
+
+Score score_of(const Case& c, const Refits& refits, bool print_cells) {
   Score score;
   double points = 0;
   double solvable_hours = 0;
@@ -213,9 +224,12 @@ Score score_of(const Case& c, const Refits& refits) {
   for (auto& hours : score.rivals.proof_hours)
     hours /= std::max(solvable_hours, 1e-9);
   double all = 0;
-  for (const auto& [cell, story] : cells_of(c, refits, own_stop)) {
-    score.stop += cell.gpu_hours;
+  const auto stopped = cells_of(c, refits, own_stop);
+  for (const auto& [cell, story] : stopped)
     all += cell.exhaustive_gpu_hours;
+  for (const auto& [cell, story] : stopped) {
+    score.stop += cell.gpu_hours;
+    if (print_cells) print_cell(cell, story, all);
     if (!cell.regret_at_stop) continue;
     score.regrets.push_back(*cell.regret_at_stop);
     if (const int sure = sure_of(story); sure > 0)
@@ -364,6 +378,7 @@ struct Arguments {
   std::string folder;
   bool made = true;
   bool remember = false;
+  bool cells = false;
   std::int32_t first = 0;
   TableOptions table{.presets = SHARDSWEEP_SOURCE_DIR "/sweeps"};
 
@@ -384,7 +399,7 @@ Score score_seed(const Case* table, const Refits& refits, const Ignorance& kind,
   c.fit = kind.fit;
   c.first = arguments.first;
   if (seed > 0) shuffle(c.sweep.runs, random);
-  return score_of(c, table != nullptr ? refits : refits_of(c));
+  return score_of(c, table != nullptr ? refits : refits_of(c), arguments.cells);
 }
 
 /// All seeds, as many at a time as there are cores.
@@ -398,7 +413,8 @@ std::vector<Score> score_seeds(
     c.fit = kind.fit;
     refits = refits_of(c);
   }
-  const std::uint64_t at_once = std::max(1U, std::thread::hardware_concurrency());
+  const std::uint64_t at_once =
+      arguments.cells ? 1 : std::max(1U, std::thread::hardware_concurrency());
   for (std::uint64_t seed = 0; seed < arguments.seeds; seed += at_once) {
     std::vector<std::future<Score>> running;
     for (auto each = seed; each < std::min(seed + at_once, arguments.seeds); ++each)
@@ -469,7 +485,7 @@ int usage() {
   fmt::print(stderr,
       "usage: bench_planner [--seeds N] [--only PART]… [--tables FOLDER] [--no-made]\n"
       "                     [--cluster PRESET] [--family NAME] [--first STEPS]\n"
-      "                     [--remember]\n");
+      "                     [--remember] [--cells]\n");
   return 2;
 }
 
@@ -481,6 +497,10 @@ int main(int count, char** values) {
     const std::string_view flag = values[i];
     if (flag == "--remember") {
       arguments.remember = true;
+      continue;
+    }
+    if (flag == "--cells") {
+      arguments.cells = true;
       continue;
     }
     if (flag == "--no-made") {
