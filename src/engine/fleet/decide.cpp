@@ -238,7 +238,7 @@ class Decider {
     std::erase_if(trials, [](const TrialRow* trial) { return trial->state != State::planned; });
     reopen(*found->second, trials);
     const auto finals = taken_finals(trials);  // a search has nothing to say of them
-    const auto advice = found->second->advise(trials);
+    auto advice = found->second->advise(trials);
     for (const auto& one : advice.skip) {
       const TrialRow& trial = world_.trials().at(one.trial);
       INVARIANT(trial.state == State::planned, "a search leaves out what waits", trial.id,
@@ -250,17 +250,7 @@ class Decider {
         skip(world_, trial, input_.now,
             fmt::format("{} {}, which ran out of memory.", one.cause, out_of_memory(one)));
     }
-    std::erase_if(trials, [](const TrialRow* trial) { return trial->state == State::ended; });
-    std::vector<std::pair<std::int64_t, const TrialRow*>> ranked;
-    ranked.reserve(trials.size());
-    for (const auto* trial : trials) {
-      const auto at = advice.rank.find(trial->id);
-      ranked.emplace_back(at == advice.rank.end() ? 0 : at->second, trial);
-    }
-    std::stable_sort(ranked.begin(), ranked.end(),
-        [](const auto& a, const auto& b) { return a.first < b.first; });
-    std::transform(
-        ranked.begin(), ranked.end(), trials.begin(), [](const auto& one) { return one.second; });
+    trials = std::move(advice.order);
     trials.insert(trials.end(), finals.begin(), finals.end());
   }
   [[nodiscard]] std::string out_of_memory(const SweepSearch::Skip& skip) const {

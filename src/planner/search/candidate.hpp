@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -31,9 +32,14 @@ struct Candidate {
     double log_retries = 0;  ///< ln of what retries of the allocator multiply its step by
   };
 
-  SearchPoint is;
-  std::vector<Component> components;          ///< one, if nothing of it is unknown
-  std::optional<std::size_t> alternatives{};  ///< its number, if it has several
+  /// What stays as it is. Apart, since a tick walks over 100,000 candidates.
+  struct Layout {
+    SearchPoint is;
+    std::vector<Component> components;          ///< one, if nothing of it is unknown
+    std::optional<std::size_t> alternatives{};  ///< its number, if it has several
+  };
+
+  std::unique_ptr<const Layout> layout;
   Status status = Status::waiting;
   std::size_t held_against = 0;  ///< for MemoryBelief::ruled_out_by()
 
@@ -43,10 +49,12 @@ struct Candidate {
   double mean = 0;                 ///< of all of them, as moments_of()
   double sigma = 0;
   double fits = 1;    ///< chance that memory suffices
-  double better = 1;  ///< chance that it is worth a run
-  double value = 0;   ///< ln of what its run is worth
+  double step_s = 0;  ///< of a train step, at the mean speed
+  // The same, against the best of that time.
+  double better = 1;    ///< chance that it is worth a run
+  double log_gain = 0;  ///< ln of what a run that costs nothing would be worth
 
-  [[nodiscard]] const ResidualInput& input() const { return components[likeliest].input; }
+  [[nodiscard]] const ResidualInput& input() const { return layout->components[likeliest].input; }
   [[nodiscard]] bool has_ended() const { return status == Status::tried || status == Status::gone; }
 };
 

@@ -50,11 +50,10 @@ std::vector<Candidate::Component> CellSearch::components_of(const SearchPoint& p
   return components;
 }
 
-Candidate CellSearch::candidate_of(const SearchPoint& point, bool elsewhere) {
-  Candidate candidate{.is = point, .components = components_of(point)};
-  if (candidate.components.size() > 1)
-    candidate.alternatives = alternatives_->add(point, elsewhere);
-  return candidate;
+Candidate::Layout CellSearch::layout_of(const SearchPoint& point, bool elsewhere) {
+  Candidate::Layout layout{point, components_of(point)};
+  if (layout.components.size() > 1) layout.alternatives = alternatives_->add(point, elsewhere);
+  return layout;
 }
 
 /// The chance that no retries slow it down although they are predicted. They follow from an
@@ -86,15 +85,16 @@ double CellSearch::predicted(const Component& component, double speed, std::int3
 /// The mixture over a point's components, each by its weight. `posterior_of` says how far
 /// predictions are off at an input.
 void CellSearch::update_posterior(Candidate& candidate, const PosteriorOf& posterior_of) const {
+  const auto& [point, components, alternatives] = *candidate.layout;
   std::vector<double> weights{1};
-  if (candidate.alternatives) weights = alternatives_->weights(*candidate.alternatives);
+  if (alternatives) weights = alternatives_->weights(*alternatives);
   candidate.fits = 0;
   constexpr double least = 1e-9;
   for (std::size_t i = 0; i < weights.size(); ++i)
-    candidate.fits += weights[i] * memory_.fits(candidate.components[i].bounds);
+    candidate.fits += weights[i] * memory_.fits(components[i].bounds);
   // Its speed is that of components that fit: of the others there is none.
   for (std::size_t i = 0; i < weights.size(); ++i) {
-    const double fits = memory_.fits(candidate.components[i].bounds);
+    const double fits = memory_.fits(components[i].bounds);
     weights[i] *= (fits + least) / (candidate.fits + least);
   }
   const auto likeliest = std::max_element(weights.begin(), weights.end());
@@ -104,7 +104,7 @@ void CellSearch::update_posterior(Candidate& candidate, const PosteriorOf& poste
     // Each component costs a pass over all measurements.
     constexpr double negligible = 0.01;
     if (weights[i] < negligible * *likeliest) continue;
-    const auto& component = candidate.components[i];
+    const auto& component = components[i];
     const auto off = posterior_of(component.input);
     const double headroom = chance_unslowed(component);
     if (headroom > negligible)
@@ -122,12 +122,13 @@ void CellSearch::update_posterior(Candidate& candidate, const PosteriorOf& poste
   const auto all = moments_of(candidate.speeds);
   candidate.mean = all.mean;
   candidate.sigma = all.sigma;
+  candidate.step_s = speed_of(1, point.point) / std::exp(all.mean);
 }
 
 std::size_t CellSearch::add(const SearchPoint& point) {
   speed_.widen(point.point, structure_of(point.point),
       candidates_.empty() ? nullptr : &candidates_.front().input().structure);
-  auto candidate = candidate_of(point, false);
+  Candidate candidate{.layout = std::make_unique<Candidate::Layout>(layout_of(point, false))};
   update_posterior(
       candidate, [this](const ResidualInput& input) { return speed_.prior_at(input); });
   candidates_.push_back(std::move(candidate));
@@ -171,21 +172,21 @@ void CellSearch::end(std::size_t number, const SearchNews& news) {
   INVARIANT(runs_.started() <= static_cast<std::int64_t>(candidates_.size()),
       "no point of a cell is started twice", number, runs_.started(), candidates_.size());
   set(candidate, ran && news.outcome != Outcome::oom ? Status::tried : Status::gone);
-  observe(candidate, news, own_cell);
+  observe(*candidate.layout, news, own_cell);
   runs_.end(number, news);
-  if (news.outcome == Outcome::oom) observe_oom({candidate.is, number, 0});
-  if (news.outcome == Outcome::completed) memory_.observe_fit(candidate.is);
+  if (news.outcome == Outcome::oom) observe_oom({point(number), number, 0});
+  if (news.outcome == Outcome::completed) memory_.observe_fit(point(number));
 }
 
 void CellSearch::observe_oom(OutOfMemory oom) {
   if (!settings_.rules.memory || candidates_.empty()) return;
-  if (oom.is.model.name == candidates_.front().is.model.name) memory_.observe_oom(std::move(oom));
+  if (oom.is.model.name == point(0).model.name) memory_.observe_oom(std::move(oom));
 }
 
 void CellSearch::learn(const SearchPoint& point, const SearchNews& news, std::size_t lesson) {
   if (news.outcome == Outcome::oom) observe_oom({point, std::nullopt, lesson});
   if (news.outcome == Outcome::completed) memory_.observe_fit(point);
-  observe(candidate_of(point, true), news, speed_.cell_of(point));
+  observe(layout_of(point, true), news, speed_.cell_of(point));
 }
 
 namespace {
@@ -203,30 +204,29 @@ double likeness(const SearchPoint& a, const SearchPoint& b) {
 
 }  // namespace
 
-void CellSearch::remember(const SearchPoint& point, const SearchNews& news) {
-  auto candidate = candidate_of(point, true);
-  if (candidate.components.size() == 1 && !candidates_.empty())
-    memory_.remember(
-        candidate.components.front().bounds, news.outcome, likeness(point, candidates_.front().is));
-  for (auto& component : candidate.components)
+void CellSearch::remember(const SearchPoint& then, const SearchNews& news) {
+  auto layout = layout_of(then, true);
+  if (layout.components.size() == 1 && !candidates_.empty())
+    memory_.remember(layout.components.front().bounds, news.outcome, likeness(then, point(0)));
+  for (auto& component : layout.components)
     component.input.remembered = true;
-  observe(candidate, {news.outcome, news.tokens_per_s_per_gpu}, speed_.cell_of(point, true));
+  observe(layout, {news.outcome, news.tokens_per_s_per_gpu}, speed_.cell_of(then, true));
 }
 
 /// How likely each component is the one that was measured.
 std::vector<double> CellSearch::component_posterior(
-    const Candidate& candidate, const SearchNews& news, std::int32_t cell) {
-  if (!candidate.alternatives) return {1};
+    const Candidate::Layout& layout, const SearchNews& news, std::int32_t cell) {
+  if (!layout.alternatives) return {1};
   constexpr double memory_sigma = 0.15;
-  const auto layouts = alternatives_->of(candidate.is);
+  const auto layouts = alternatives_->of(layout.is);
   std::vector<double> likelihoods;
   for (std::size_t i = 0; i < layouts.size(); ++i) {
-    const auto& component = candidate.components[i];
+    const auto& component = layout.components[i];
     const double fits = memory_.fits(component.bounds);
     double likely = news.outcome == Outcome::oom ? 1 - fits : fits;
     if (news.outcome == Outcome::completed && news.peak_bytes > 0) {
       const auto reported =
-          predictor_.reported_peak_bytes(candidate.is.model, layouts[i].point, candidate.is.traits);
+          predictor_.reported_peak_bytes(layout.is.model, layouts[i].point, layout.is.traits);
       likely *= heavy_tailed(
           std::log(static_cast<double>(news.peak_bytes) / static_cast<double>(reported)),
           memory_sigma);
@@ -240,17 +240,18 @@ std::vector<double> CellSearch::component_posterior(
     }
     likelihoods.push_back(likely);
   }
-  return alternatives_->learn(*candidate.alternatives, std::move(likelihoods));
+  return alternatives_->learn(*layout.alternatives, std::move(likelihoods));
 }
 
-void CellSearch::observe(const Candidate& candidate, const SearchNews& news, std::int32_t cell) {
-  const auto& point = candidate.is;
-  const auto& components = candidate.components;
+void CellSearch::observe(
+    const Candidate::Layout& layout, const SearchNews& news, std::int32_t cell) {
+  const auto& point = layout.is;
+  const auto& components = layout.components;
   if (cell != own_cell) speed_.count_other();
   stale_ |= cell == own_cell || point.unknown.any() || speed_.others_have_grown();
   if (news.outcome != Outcome::completed && news.outcome != Outcome::oom) return;
   cost_.observe(point.point, news);
-  const auto likely = component_posterior(candidate, news, cell);
+  const auto likely = component_posterior(layout, news, cell);
   const auto found =
       static_cast<std::size_t>(std::max_element(likely.begin(), likely.end()) - likely.begin());
   constexpr double clear = 0.6;
@@ -302,32 +303,48 @@ std::vector<std::size_t> CellSearch::promising() const {
 void CellSearch::refresh() {
   if (!std::exchange(stale_, false)) return;
   speed_.learn();
-  for (const auto i : promising()) {
-    auto& candidate = candidates_[i];
+  const auto renewed = promising();
+  for (const auto i : renewed)
     update_posterior(
-        candidate, [this](const ResidualInput& input) { return speed_.posterior(input); });
-  }
+        candidates_[i], [this](const ResidualInput& input) { return speed_.posterior(input); });
+  judge(renewed);
   rank();
 }
 
 Prospect CellSearch::prospect_of(const Candidate& candidate) const {
-  const double step_s = speed_of(1, candidate.is.point) / std::exp(candidate.mean);
-  return {candidate.speeds, candidate.mean, candidate.fits, step_s};
+  return {candidate.speeds, candidate.mean, candidate.fits, candidate.step_s};
 }
 
-/// The order of all that has not ended, by what each one's run is worth, and its chance of
-/// making it worth while.
+/// Against the best: anew for all if that is another one.
+void CellSearch::judge(const std::vector<std::size_t>& renewed) {
+  const auto judge_one = [&](std::size_t number) {
+    auto& candidate = candidates_[number];
+    if (candidate.has_ended()) return;
+    candidate.better = stop_.chance_of_better(candidate, runs_);
+    candidate.log_gain = log_gain(prospect_of(candidate), runs_.best());
+    INVARIANT(!std::isnan(candidate.log_gain), "what a run is worth is a number", number,
+        candidate.mean, candidate.sigma, candidate.fits, candidate.better);
+  };
+  if (judged_ == candidates_.size() && judged_against_ == runs_.best()) {
+    for (const auto number : renewed)
+      judge_one(number);
+    return;
+  }
+  judged_ = candidates_.size();
+  judged_against_ = runs_.best();
+  for (std::size_t i = 0; i < candidates_.size(); ++i)
+    judge_one(i);
+}
+
+/// The order of all that has not ended, by what each one's run is worth.
 void CellSearch::rank() {
   std::vector<std::pair<double, std::size_t>> ranks;
   ranks.reserve(candidates_.size());
   for (std::size_t i = 0; i < candidates_.size(); ++i) {
-    auto& candidate = candidates_[i];
+    const auto& candidate = candidates_[i];
     if (candidate.has_ended()) continue;
-    candidate.better = stop_.chance_of_better(candidate, runs_);
-    candidate.value = log_value(prospect_of(candidate), runs_.best(), cost_.cost());
-    INVARIANT(!std::isnan(candidate.value), "what a run is worth is a number", i, candidate.mean,
-        candidate.sigma, candidate.fits, candidate.better);
-    ranks.emplace_back(-candidate.value, i);
+    const double seconds = expected_seconds(candidate.fits, candidate.step_s, cost_.cost());
+    ranks.emplace_back(log_seconds(seconds) - candidate.log_gain, i);
   }
   std::sort(ranks.begin(), ranks.end());
   ranked_.clear();
@@ -337,8 +354,7 @@ void CellSearch::rank() {
 }
 
 const OutOfMemory* CellSearch::ruled_out_by(std::size_t number) {
-  auto& candidate = candidates_[number];
-  return memory_.ruled_out_by(candidate.is, candidate.held_against);
+  return memory_.ruled_out_by(point(number), candidates_[number].held_against);
 }
 
 std::vector<std::size_t> CellSearch::order() {
@@ -390,7 +406,7 @@ std::optional<std::string> CellSearch::wont_fit(std::size_t number) {
   refresh();
   if (candidate.fits >= least_chance) return std::nullopt;
   constexpr double gib = 1024.0 * 1024 * 1024;
-  const auto& bounds = candidate.components[candidate.likeliest].bounds;
+  const auto& bounds = candidate.layout->components[candidate.likeliest].bounds;
   return fmt::format(
       "{} Here: {:.1f} to {:.1f} GiB estimated, {:.1f} GiB there, {:.1f} % likely to fit.",
       unfit_reason, static_cast<double>(bounds.lower) / gib,
@@ -410,7 +426,7 @@ CellSearch::Outlook CellSearch::outlook(std::size_t number) {
   refresh();
   const auto& candidate = candidates_[number];
   return {std::exp(candidate.mean), candidate.sigma, candidate.fits, candidate.better,
-      expected_seconds(prospect_of(candidate), cost_.cost()), why_next(number)};
+      expected_seconds(candidate.fits, candidate.step_s, cost_.cost()), why_next(number)};
 }
 
 std::string CellSearch::bound_text(std::size_t number) {

@@ -75,6 +75,9 @@ class CellSearch {
   /// Returns the point's number: 0, 1, …
   std::size_t add(const SearchPoint& point);
   [[nodiscard]] std::size_t size() const { return candidates_.size(); }
+  [[nodiscard]] const SearchPoint& point(std::size_t number) const {
+    return candidates_[number].layout->is;
+  }
   /// It has been handed out: it is no longer waiting.
   void start(std::size_t number);
   /// It did not run after all, or is wanted again, and waits.
@@ -88,7 +91,7 @@ class CellSearch {
   /// What an earlier sweep has measured: its speed, and how its memory was off, the more the
   /// nearer its model and its number of GPUs are. That it ran out of memory rules nothing out:
   /// it may have been another version of the trainer.
-  void remember(const SearchPoint& point, const SearchNews& news);
+  void remember(const SearchPoint& then, const SearchNews& news);
 
   [[nodiscard]] std::optional<CellLeader> leader() const { return runs_.leader(); }
 
@@ -128,19 +131,20 @@ class CellSearch {
   void set(Candidate& candidate, Status status);
   using Component = Candidate::Component;
   [[nodiscard]] std::vector<Component> components_of(const SearchPoint& point) const;
-  [[nodiscard]] Candidate candidate_of(const SearchPoint& point, bool elsewhere);
+  [[nodiscard]] Candidate::Layout layout_of(const SearchPoint& point, bool elsewhere);
   [[nodiscard]] double chance_unslowed(const Component& component) const;
   [[nodiscard]] double posterior_unslowed(
       const Component& component, double speed, std::int32_t cell) const;
   [[nodiscard]] double predicted(const Component& component, double speed, std::int32_t cell) const;
   using PosteriorOf = std::function<ResidualModel::Posterior(const ResidualInput&)>;
   void update_posterior(Candidate& candidate, const PosteriorOf& posterior_of) const;
-  void observe(const Candidate& candidate, const SearchNews& news, std::int32_t cell);
+  void observe(const Candidate::Layout& layout, const SearchNews& news, std::int32_t cell);
   [[nodiscard]] std::vector<double> component_posterior(
-      const Candidate& candidate, const SearchNews& news, std::int32_t cell);
+      const Candidate::Layout& layout, const SearchNews& news, std::int32_t cell);
   void observe_oom(OutOfMemory oom);
   void refresh();
   [[nodiscard]] std::vector<std::size_t> promising() const;
+  void judge(const std::vector<std::size_t>& renewed);
   void rank();
   [[nodiscard]] Prospect prospect_of(const Candidate& candidate) const;
   [[nodiscard]] std::string why_next(std::size_t number);
@@ -154,7 +158,9 @@ class CellSearch {
   OwnRuns runs_;
   CellStop stop_;
   std::vector<Candidate> candidates_;
-  std::int64_t spared_ = 0;          // of candidates_
+  std::int64_t spared_ = 0;  // of candidates_
+  std::size_t judged_ = 0;   // of candidates_
+  std::optional<double> judged_against_;
   std::vector<std::size_t> ranked_;  // all that have not ended
   bool stale_ = true;                // ranked_ lacks an observation
 };

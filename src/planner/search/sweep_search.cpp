@@ -53,14 +53,24 @@ void SweepSearch::add(const SearchTrial& trial) {
   auto& cell = known->second;
   const auto number = cell.search.add(trial.point);
   cell.trials.push_back(trial.id);
+  cell.places.push_back(places_.size());
   cell.gpu_hours += trial.gpu_hours;
-  places_.insert_or_assign(trial.id, Place{&cell, number});
-  points_.insert_or_assign(trial.id, trial.point);
+  numbers_.insert_or_assign(trial.id, places_.size());
+  places_.push_back({&cell, number});
   if (trial.asked) asked_.insert(trial.id);
   if (trial.running != 0) started_at_.emplace(trial.running, trial.running_since);
   if (trial.started) cell.search.start(number);
   if (trial.spared) cell.search.spare(number);
   if (trial.news) end(trial.id, *trial.news);
+}
+
+const SweepSearch::Place* SweepSearch::place_of(TrialId trial) const {
+  const auto found = numbers_.find(trial);
+  return found == numbers_.end() ? nullptr : &places_[found->second];
+}
+
+const SearchPoint& SweepSearch::point_of(const Place& place) const {
+  return place.cell->search.point(place.number);
 }
 
 void SweepSearch::learn(SearchPoint point, const SearchNews& news, std::string name) {
@@ -72,18 +82,17 @@ void SweepSearch::remember(SearchPoint point, const SearchNews& news) {
 }
 
 void SweepSearch::end(TrialId trial, const SearchNews& news) {
-  const auto place = places_.find(trial);
-  if (place == places_.end()) return;
+  const auto* const place = place_of(trial);
+  if (place == nullptr) return;
   // What a search has spared is not over: its cell may be opened again.
-  auto& search = place->second.cell->search;
-  if (news.outcome == Outcome::skipped && search.is_spared(place->second.number)) return;
+  auto& search = place->cell->search;
+  if (news.outcome == Outcome::skipped && search.is_spared(place->number)) return;
   const auto [known, fresh] = ended_.try_emplace(trial, news);
   if (!fresh && known->second.outcome != Outcome::completed)
     outdated_ = outdated_ || news.outcome == Outcome::completed;
   if (!fresh) return;
-  search.end(place->second.number, news);
-  if (settings_.learn_across)
-    lessons_.push_back({place->second.cell, trial, "", points_.at(trial), news});
+  search.end(place->number, news);
+  if (settings_.learn_across) lessons_.push_back({place->cell, trial, "", point_of(*place), news});
 }
 
 void SweepSearch::observe(std::span<const Change> changes) {
@@ -97,12 +106,12 @@ void SweepSearch::observe(std::span<const Change> changes) {
             static_cast<std::int64_t>(one->metric("peak_memory_bytes")), 0, one->cut_short,
             one->metric("resolution")};
     } else if (const auto* attempt = std::get_if<PutAttempt>(&change)) {
-      const auto place = places_.find(attempt->row.trial);
-      if (place == places_.end()) continue;
+      const auto* const place = place_of(attempt->row.trial);
+      if (place == nullptr) continue;
       if (attempt->row.started_at > 0 && attempt->row.ended_at > attempt->row.started_at)
         seconds[attempt->row.trial] =
             static_cast<double>(attempt->row.ended_at - attempt->row.started_at) * microsecond;
-      bill(*place->second.cell, attempt->row);
+      bill(*place, attempt->row);
     }
   }
   for (const auto& change : changes) {
@@ -117,13 +126,13 @@ void SweepSearch::observe(std::span<const Change> changes) {
 }
 
 /// Once: what an attempt used that had ended before this search was made is counted already.
-void SweepSearch::bill(Cell& cell, const AttemptRow& attempt) {
+void SweepSearch::bill(const Place& place, const AttemptRow& attempt) {
   if (attempt.state == State::running) started_at_[attempt.id] = attempt.started_at;
   const auto start = started_at_.find(attempt.id);
   const bool ended = attempt.state == State::ended && start != started_at_.end();
   if (!ended || !billed_.insert(attempt.id).second) return;
   const double held_s = static_cast<double>(attempt.ended_at - start->second) * microsecond;
-  cell.gpu_hours += held_s * points_.at(attempt.trial).point.gpus / hour_s;
+  place.cell->gpu_hours += held_s * point_of(place).point.gpus / hour_s;
   started_at_.erase(start);
 }
 
@@ -138,20 +147,26 @@ void SweepSearch::teach(Cell& cell) {
   }
 }
 
-/// What is not waiting has been started, or ended by somebody else's decision.
-// Both are in the order of their ids: one walk over a hundred thousand of each, and no table
-// that is made and thrown away with every tick. To one that has ended neither makes a
-// difference.
-void SweepSearch::sync(const std::vector<const TrialRow*>& waiting) {
-  std::vector<TrialId> ids(waiting.size());
-  std::transform(
-      waiting.begin(), waiting.end(), ids.begin(), [](const TrialRow* trial) { return trial->id; });
-  if (!std::is_sorted(ids.begin(), ids.end())) std::sort(ids.begin(), ids.end());
-  auto waits = ids.begin();
-  for (const auto& [id, place] : places_) {
-    while (waits != ids.end() && *waits < id)
-      ++waits;
-    if (waits != ids.end() && *waits == id) {
+/// What is not waiting has been started, or ended by somebody else's decision. Only a change is
+/// told to its cell, which may have 100,000 points.
+void SweepSearch::sync(const std::vector<const TrialRow*>& waiting, Advice& advice) {
+  std::vector<const TrialRow*> rows(places_.size(), nullptr);
+  for (const auto* trial : waiting) {
+    const auto found = numbers_.find(trial->id);
+    if (found != numbers_.end()) {
+      rows[found->second] = trial;
+    } else {
+      advice.order.push_back(trial);
+    }
+  }
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    auto& place = places_[i];
+    const auto* const row = rows[i];
+    const bool changes = !place.is_told || (place.waits == nullptr) != (row == nullptr);
+    place.waits = row;
+    place.is_told = true;
+    if (!changes) continue;
+    if (row != nullptr) {
       place.cell->search.put_back(place.number);
     } else {
       place.cell->search.start(place.number);
@@ -171,22 +186,21 @@ std::vector<TrialId> SweepSearch::to_reopen() {
 }
 
 std::optional<SweepSearch::Bound> SweepSearch::bound_of(TrialId trial) const {
-  const auto place = places_.find(trial);
-  if (!settings_.cuts_short() || asked_.contains(trial) || place == places_.end())
-    return std::nullopt;
-  const auto leader = place->second.cell->search.leader();
+  const auto* const place = place_of(trial);
+  if (!settings_.cuts_short() || asked_.contains(trial) || place == nullptr) return std::nullopt;
+  const auto leader = place->cell->search.leader();
   if (!leader) return std::nullopt;
   constexpr double milliseconds = 1e3;
   const double step_ms =
-      milliseconds * speed_of(1, points_.at(trial).point) / leader->tokens_per_s_per_gpu;
-  return Bound{place->second.cell->trials[leader->number], step_ms, settings_.cut_short * step_ms};
+      milliseconds * speed_of(1, point_of(*place).point) / leader->tokens_per_s_per_gpu;
+  return Bound{place->cell->trials[leader->number], step_ms, settings_.cut_short * step_ms};
 }
 
 std::optional<CellSearch::Outlook> SweepSearch::outlook_of(TrialId trial) {
-  const auto place = places_.find(trial);
-  if (place == places_.end()) return std::nullopt;
-  teach(*place->second.cell);
-  return place->second.cell->search.outlook(place->second.number);
+  const auto* const place = place_of(trial);
+  if (place == nullptr) return std::nullopt;
+  teach(*place->cell);
+  return place->cell->search.outlook(place->number);
 }
 
 SweepSearch::Skip SweepSearch::after_oom(
@@ -199,9 +213,9 @@ SweepSearch::Skip SweepSearch::after_oom(
 }
 
 SweepSearch::Advice SweepSearch::advise(const std::vector<const TrialRow*>& waiting) {
-  sync(waiting);
   Advice advice;
-  advice.rank.reserve(waiting.size());
+  advice.order.reserve(waiting.size());
+  sync(waiting, advice);
   for (auto& [key, cell] : cells_) {
     teach(cell);
     const auto order = cell.search.order();
@@ -209,23 +223,24 @@ SweepSearch::Advice SweepSearch::advise(const std::vector<const TrialRow*>& wait
     const auto enough = cell.search.enough(cell.gpu_hours);
     for (const auto number : order) {
       const auto id = cell.trials[number];
+      auto& place = places_[cell.places[number]];
+      const auto leave_out = [&](Skip skip) {
+        if (asked_.contains(id)) return false;
+        const bool spared = skip.after_oom_name.empty();
+        advice.skip.push_back(std::move(skip));
+        if (!spared) return true;
+        cell.search.spare(number);
+        place.is_told = false;
+        return true;
+      };
       const auto* const oom = cell.search.ruled_out_by(number);
-      if (oom != nullptr && !asked_.contains(id)) {
-        advice.skip.push_back(after_oom(cell, id, *oom));
+      if (oom != nullptr && leave_out(after_oom(cell, id, *oom))) continue;
+      const auto why = cell.search.wont_fit(number);
+      if (why && leave_out({id, *why, std::string(unfit_reason)})) continue;
+      if (enough &&
+          leave_out({id, fmt::format("{} {}", *enough, cell.search.bound_text(number)), *enough}))
         continue;
-      }
-      if (auto why = cell.search.wont_fit(number); why && !asked_.contains(id)) {
-        advice.skip.push_back({id, std::move(*why), std::string(unfit_reason), 0});
-        cell.search.spare(number);
-        continue;
-      }
-      if (enough && !asked_.contains(id)) {
-        const auto here = cell.search.bound_text(number);
-        advice.skip.push_back({id, fmt::format("{} {}", *enough, here), *enough, 0});
-        cell.search.spare(number);
-      } else {
-        advice.rank.emplace(id, static_cast<std::int64_t>(advice.rank.size()));
-      }
+      advice.order.push_back(place.waits);
     }
   }
   return advice;

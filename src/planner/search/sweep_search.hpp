@@ -68,8 +68,8 @@ class SweepSearch {
     std::string after_oom_name{};
   };
   struct Advice {
-    std::unordered_map<TrialId, std::int64_t> rank;  ///< of those that wait: lowest first
-    std::vector<Skip> skip;                          ///< of those that wait
+    std::vector<const TrialRow*> order;  ///< of those that wait, the next to start first
+    std::vector<Skip> skip;              ///< of those that wait
   };
   /// Trials that ended spared and may be the fastest after all: what was measured since then
   /// contradicts the ground for ending their cell. Planned again, they wait.
@@ -94,13 +94,16 @@ class SweepSearch {
  private:
   struct Cell {
     CellSearch search;
-    std::vector<TrialId> trials;  // by number
+    std::vector<TrialId> trials;      // by number
+    std::vector<std::size_t> places;  // the same, of places_
     double gpu_hours = 0;
     std::size_t taught = 0;  // how many of lessons_ it has
   };
   struct Place {
     Cell* cell;
     std::size_t number;
+    const TrialRow* waits = nullptr;  // its row, if it waits
+    bool is_told = false;             // its cell knows whether it waits
   };
   struct Lesson {
     const Cell* from;
@@ -111,10 +114,12 @@ class SweepSearch {
     bool remembered = false;
   };
 
-  void bill(Cell& cell, const AttemptRow& attempt);
+  [[nodiscard]] const Place* place_of(TrialId trial) const;
+  [[nodiscard]] const SearchPoint& point_of(const Place& place) const;
+  void bill(const Place& place, const AttemptRow& attempt);
   void teach(Cell& cell);
   [[nodiscard]] Skip after_oom(const Cell& cell, TrialId trial, const OutOfMemory& oom) const;
-  void sync(const std::vector<const TrialRow*>& waiting);
+  void sync(const std::vector<const TrialRow*>& waiting, Advice& advice);
 
   SearchSettings settings_;
   ClusterSpec cluster_;
@@ -122,8 +127,8 @@ class SweepSearch {
   LaunchCost cost_;
   MakeAlternatives make_alternatives_;
   std::map<CellInOrder, Cell> cells_;
-  std::map<TrialId, Place> places_;
-  std::map<TrialId, SearchPoint> points_;
+  std::vector<Place> places_;                         // in the order of adding
+  std::unordered_map<TrialId, std::size_t> numbers_;  // of places_
   std::map<TrialId, SearchNews> ended_;
   bool outdated_ = false;  // what has ended cancelled was measured
   std::set<TrialId> asked_;

@@ -87,18 +87,24 @@ void CostBelief::observe(const Point& point, const SearchNews& news) {
   }
 }
 
-double expected_seconds(const Prospect& prospect, const LaunchCost& cost) {
-  return prospect.fits * (cost.start_s + cost.steps * prospect.step_s) +
-      (1 - prospect.fits) * cost.oom_s;
+double expected_seconds(double fits, double step_s, const LaunchCost& cost) {
+  return fits * (cost.start_s + cost.steps * step_s) + (1 - fits) * cost.oom_s;
+}
+
+double log_seconds(double seconds) {
+  return std::log(std::max(seconds, 1e-3));
+}
+
+double log_gain(const Prospect& prospect, const std::optional<double>& best) {
+  constexpr double impossible = 1e-12;
+  return (best ? log_expected_improvement(prospect.speeds, *best) : prospect.mean) +
+      std::log(prospect.fits + impossible);
 }
 
 double log_value(
     const Prospect& prospect, const std::optional<double>& best, const LaunchCost& cost) {
-  constexpr double impossible = 1e-12;
-  const double improvement =
-      best ? log_expected_improvement(prospect.speeds, *best) : prospect.mean;
-  const double seconds = expected_seconds(prospect, cost);
-  return improvement + std::log(prospect.fits + impossible) - std::log(std::max(seconds, 1e-3));
+  return log_gain(prospect, best) -
+      log_seconds(expected_seconds(prospect.fits, prospect.step_s, cost));
 }
 
 }  // namespace shardsweep

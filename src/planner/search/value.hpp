@@ -69,9 +69,12 @@ struct Prospect {
 /// Welch 1998, equation 15), over all answers. Finite however hopeless a layout is.
 [[nodiscard]] double log_expected_improvement(SpeedGuesses guesses, double best);
 
-/// What a launch is expected to take, in seconds.
-[[nodiscard]] double expected_seconds(const Prospect& prospect, const LaunchCost& cost);
+/// What a launch is expected to take, in seconds: its chance to fit, and its step's seconds.
+[[nodiscard]] double expected_seconds(double fits, double step_s, const LaunchCost& cost);
+[[nodiscard]] double log_seconds(double seconds);
 
+/// ln of the first half of log_value(), which no cost is part of.
+[[nodiscard]] double log_gain(const Prospect& prospect, const std::optional<double>& best);
 /// ln of a launch's value: expected improvement x chance to fit, over the expected seconds.
 /// Improvement per second is Snoek, Larochelle and Adams 2012, section 3.2; the chance as a factor
 /// is Gardner et al. 2014, equation 6. An OOM costs what it costs: a doubtful layout is cheap to
