@@ -108,11 +108,11 @@ void CellSearch::update_posterior(Candidate& candidate, const PosteriorOf& poste
     const auto off = posterior_of(component.input);
     const double headroom = chance_unslowed(component);
     if (headroom > negligible)
-      candidate.speeds.push_back(
-          {weights[i] * headroom, component.prior + component.log_retries + off.mean, off.sigma});
+      candidate.speeds.push_back({weights[i] * headroom,
+          component.prior + component.log_retries + off.mean, off.sigma, off.noise});
     if (headroom < 1 - negligible)
       candidate.speeds.push_back(
-          {weights[i] * (1 - headroom), component.prior + off.mean, off.sigma});
+          {weights[i] * (1 - headroom), component.prior + off.mean, off.sigma, off.noise});
   }
   double sum = 0;
   for (const auto& guess : candidate.speeds)
@@ -311,17 +311,13 @@ void CellSearch::refresh() {
   rank();
 }
 
-Prospect CellSearch::prospect_of(const Candidate& candidate) const {
-  return {candidate.speeds, candidate.mean, candidate.fits, candidate.step_s};
-}
-
 /// Against the best: anew for all if that is another one.
 void CellSearch::judge(const std::vector<std::size_t>& renewed) {
   const auto judge_one = [&](std::size_t number) {
     auto& candidate = candidates_[number];
     if (candidate.has_ended()) return;
     candidate.better = stop_.chance_of_better(candidate, runs_);
-    candidate.log_gain = log_gain(prospect_of(candidate), runs_.best());
+    candidate.log_gain = log_gain({candidate.speeds, candidate.mean, candidate.fits}, runs_.best());
     INVARIANT(!std::isnan(candidate.log_gain), "what a run is worth is a number", number,
         candidate.mean, candidate.sigma, candidate.fits, candidate.better);
   };
@@ -344,7 +340,7 @@ void CellSearch::rank() {
     const auto& candidate = candidates_[i];
     if (candidate.has_ended()) continue;
     const double seconds = expected_seconds(candidate.fits, candidate.step_s, cost_.cost());
-    ranks.emplace_back(log_seconds(seconds) - candidate.log_gain, i);
+    ranks.emplace_back(-log_value(candidate.log_gain, seconds), i);
   }
   std::sort(ranks.begin(), ranks.end());
   ranked_.clear();

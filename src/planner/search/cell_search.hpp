@@ -32,7 +32,8 @@
 // improvement of ln(speed) over the best measured one (Jones, Schonlau and Welch 1998); before
 // there is one, the speed itself. Stop (cell_stop.hpp): the product over all points that wait of
 // 1 - P(fits_i) P(speed_i > (1 + regret) best) is at least until.confidence, as if points were
-// independent: most errors are shared, which makes it late rather than early.
+// independent: most errors are shared, which makes it late rather than early. speed_i is here what
+// the layout does, without the noise of a run.
 //
 // Pure: the state follows from the calls and their order alone. A daemon that was started again
 // and observes the same rows in their order launches the same points.
@@ -146,7 +147,6 @@ class CellSearch {
   [[nodiscard]] std::vector<std::size_t> promising() const;
   void judge(const std::vector<std::size_t>& renewed);
   void rank();
-  [[nodiscard]] Prospect prospect_of(const Candidate& candidate) const;
   [[nodiscard]] std::string why_next(std::size_t number);
 
   SearchSettings settings_;

@@ -266,7 +266,8 @@ ResidualModel::Posterior ResidualModel::posterior(const ResidualInput& input) co
     variance -= square(row[i]);
   }
   variance = std::max(variance, 0.0);
-  posterior.sigma = std::sqrt(variance + noise_variance());
+  posterior.noise = noise_variance();
+  posterior.sigma = std::sqrt(variance + posterior.noise);
   return posterior;
 }
 

@@ -96,6 +96,7 @@ class ResidualModel {
   struct Posterior {
     double mean = 0;
     double sigma = 0;  ///< of what would be measured there
+    double noise = 0;  ///< variance of that which is the run's own
   };
   [[nodiscard]] Posterior posterior(const ResidualInput& input) const;
 

@@ -32,8 +32,10 @@ double log_improvement(const SpeedGuess& guess, double best) {
 
 double chance_above(SpeedGuesses guesses, double bound) {
   double chance = 0;
-  for (const auto& [part, mean, sigma] : guesses)
-    chance += part * normal_cdf((mean - bound) / std::max(sigma, least_sigma));
+  for (const auto& [part, mean, sigma, noise] : guesses) {
+    const double variance = std::max(sigma * sigma - noise, least_sigma * least_sigma);
+    chance += part * normal_cdf((mean - bound) / std::sqrt(variance));
+  }
   return chance;
 }
 
@@ -43,7 +45,7 @@ SpeedGuess moments_of(SpeedGuesses guesses) {
   for (const auto& guess : guesses)
     all.mean += guess.chance * guess.mean;
   double variance = 0;
-  for (const auto& [part, mean, sigma] : guesses)
+  for (const auto& [part, mean, sigma, noise] : guesses)
     variance += part * (sigma * sigma + (mean - all.mean) * (mean - all.mean));
   all.sigma = std::sqrt(variance);
   return all;
@@ -91,20 +93,14 @@ double expected_seconds(double fits, double step_s, const LaunchCost& cost) {
   return fits * (cost.start_s + cost.steps * step_s) + (1 - fits) * cost.oom_s;
 }
 
-double log_seconds(double seconds) {
-  return std::log(std::max(seconds, 1e-3));
-}
-
 double log_gain(const Prospect& prospect, const std::optional<double>& best) {
   constexpr double impossible = 1e-12;
   return (best ? log_expected_improvement(prospect.speeds, *best) : prospect.mean) +
       std::log(prospect.fits + impossible);
 }
 
-double log_value(
-    const Prospect& prospect, const std::optional<double>& best, const LaunchCost& cost) {
-  return log_gain(prospect, best) -
-      log_seconds(expected_seconds(prospect.fits, prospect.step_s, cost));
+double log_value(double log_gain, double seconds) {
+  return log_gain - std::log(std::max(seconds, 1e-3));
 }
 
 }  // namespace shardsweep

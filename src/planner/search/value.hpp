@@ -49,10 +49,11 @@ struct SpeedGuess {
   double chance = 1;  ///< of this answer; those of a layout add up to 1
   double mean = 0;
   double sigma = 0;  ///< of what would be measured
+  double noise = 0;  ///< variance of that which is the run's own
 };
 using SpeedGuesses = std::span<const SpeedGuess>;
 
-/// The chance that ln(speed) is above `bound`.
+/// The chance that ln(speed) is above `bound`, whatever a run of it would show by chance.
 [[nodiscard]] double chance_above(SpeedGuesses guesses, double bound);
 /// Mean and standard deviation of all answers together; its chance is 1.
 [[nodiscard]] SpeedGuess moments_of(SpeedGuesses guesses);
@@ -62,24 +63,22 @@ struct Prospect {
   SpeedGuesses speeds;  ///< at least one
   double mean = 0;      ///< of all of them
   double fits = 1;      ///< chance that memory suffices
-  double step_s = 0;    ///< at the mean speed
 };
 
 /// ln of the expected improvement over ln(speed) `best`, in ln(speed) (Jones, Schonlau and
 /// Welch 1998, equation 15), over all answers. Finite however hopeless a layout is.
 [[nodiscard]] double log_expected_improvement(SpeedGuesses guesses, double best);
 
-/// What a launch is expected to take, in seconds: its chance to fit, and its step's seconds.
+/// What a launch is expected to take, in seconds.
 [[nodiscard]] double expected_seconds(double fits, double step_s, const LaunchCost& cost);
-[[nodiscard]] double log_seconds(double seconds);
 
-/// ln of the first half of log_value(), which no cost is part of.
+/// ln of expected improvement x chance to fit: what a launch that takes no time would be worth.
+/// The chance as a factor is Gardner et al. 2014, equation 6. Where nothing was measured (no best)
+/// the speed itself is the improvement.
 [[nodiscard]] double log_gain(const Prospect& prospect, const std::optional<double>& best);
-/// ln of a launch's value: expected improvement x chance to fit, over the expected seconds.
-/// Improvement per second is Snoek, Larochelle and Adams 2012, section 3.2; the chance as a factor
-/// is Gardner et al. 2014, equation 6. An OOM costs what it costs: a doubtful layout is cheap to
-/// try. Where nothing was measured (no best) the speed itself is the improvement.
-[[nodiscard]] double log_value(
-    const Prospect& prospect, const std::optional<double>& best, const LaunchCost& cost);
+
+/// ln of a launch's value: its gain per second (Snoek, Larochelle and Adams 2012, section 3.2). An
+/// OOM costs what it costs: a doubtful layout is cheap to try.
+[[nodiscard]] double log_value(double log_gain, double seconds);
 
 }  // namespace shardsweep

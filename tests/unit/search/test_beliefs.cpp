@@ -346,16 +346,14 @@ TEST_CASE("it is the same whether memory of earlier sweeps is heard before or af
 TEST_CASE("a launch is worth its expected improvement, its chances and its seconds") {
   const LaunchCost cost{.start_s = 60, .oom_s = 30, .steps = 10};
   const std::array<SpeedGuess, 1> speeds{{{.chance = 1, .mean = 1, .sigma = 0.3}}};
-  const Prospect base{.speeds = speeds, .mean = 1, .fits = 1, .step_s = 4};
-  const auto value = [&](Prospect at) { return std::exp(log_value(at, 1.2, cost)); };
-  const double all = value(base);
+  const auto value = [&](double fits, double step_s) {
+    return std::exp(
+        log_value(log_gain({speeds, 1, fits}, 1.2), expected_seconds(fits, step_s, cost)));
+  };
+  const double all = value(1, 4);
   CHECK(all == doctest::Approx(std::exp(log_expected_improvement(speeds, 1.2)) / 100));
-  auto half = base;
-  half.fits = 0.5;  // 65 seconds are expected
-  CHECK(value(half) == doctest::Approx(all * 0.5 * 100 / 65));
-  auto slow = base;
-  slow.step_s = 14;
-  CHECK(value(slow) == doctest::Approx(all / 2));
+  CHECK(value(0.5, 4) == doctest::Approx(all * 0.5 * 100 / 65));  // 65 seconds are expected
+  CHECK(value(1, 14) == doctest::Approx(all / 2));
 }
 
 TEST_CASE("an improvement far below the best is small, finite and in order") {

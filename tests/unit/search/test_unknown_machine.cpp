@@ -97,9 +97,9 @@ struct MachineCase : Case {
   double best = 0;
 };
 
-/// A machine on which a run half as fast again as the best opens other layouts. On many it only
+/// A machine on which a run 5 % faster than the best opens other layouts. On many it only
 /// wins: nothing else comes near it.
-constexpr std::uint64_t contradicted = 1;
+constexpr std::uint64_t contradicted = 11;
 
 }  // namespace
 
@@ -149,7 +149,7 @@ TEST_CASE("a run that contradicts the stop of a search has the rest planned agai
   REQUIRE(test.open().size() == 1);
   const auto spared = test.count(Outcome::skipped);
   REQUIRE(spared > 20);
-  test.measure(test.open().front(), 1.5 * test.best);
+  test.measure(test.open().front(), 1.05 * test.best);
   test.decide();
   CHECK(test.count(Outcome::skipped) == 0);
   CHECK(test.open().size() == 2);
@@ -193,5 +193,5 @@ TEST_CASE("a search made from rows reopens what the one before it has spared") {
     return search.to_reopen().size();
   };
   CHECK(rebuilt(test.measured(last)) == 0);
-  CHECK(rebuilt(1.5 * test.best) == static_cast<std::size_t>(test.count(Outcome::skipped)));
+  CHECK(rebuilt(1.05 * test.best) == static_cast<std::size_t>(test.count(Outcome::skipped)));
 }
