@@ -79,8 +79,9 @@ struct SearchSettings {
   /// Earlier measurements at the time of submission: the same for each daemon.
   LearnFrom learn_from{};
   /// An attempt ends once its train steps take so many times as long as those of the fastest
-  /// trial of its cell; 0: never. An exhaustive sweep measures each trial to its end.
-  double cut_short = 1.2;
+  /// trial of its cell; 0: never. An exhaustive sweep measures each trial to its end. Launches
+  /// differ by 2 % by chance; what a launch's own steps vary by is added (attempt/cut_short).
+  double cut_short = 1.05;
   [[nodiscard]] bool cuts_short() const {
     return policy == SearchPolicy::best_first && cut_short > 0;
   }

@@ -368,7 +368,7 @@ Result<double> read_cut_short(const YamlNode& node) {
   const bool scalar = node.kind == YamlNode::Kind::scalar;
   if (scalar && (node.text == "off" || node.text == "false")) return 0;
   SHARDSWEEP_ASSIGN(const double factor,
-      read_real(node, "cut_short", "a factor such as 1.2, or off", parse_real));
+      read_real(node, "cut_short", "a factor such as 1.05, or off", parse_real));
   if (factor <= 1 || factor > most_cut_short)
     return refuse(node,
         fmt::format("'cut_short' must be above 1 and at most {}; it is off "

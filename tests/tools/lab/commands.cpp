@@ -258,7 +258,7 @@ extern const Command command_replay{.name = "replay",
               .offers({"micro_batch", "grad_accum", "memory"});
           grammar.option("--cut-short", own.cut_short, "FACTOR",
               "End a run early whose train steps take so many times as long as the best's, "
-              "or off. Default: 1.2 with best_first.");
+              "or off. Default: 1.05 with best_first.");
           grammar.flag(
               "--cells-alone", own.cells_alone, "Let each cell learn from its own runs alone.");
           grammar.flag("--explain", own.explain,
