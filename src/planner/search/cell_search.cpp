@@ -275,11 +275,11 @@ void CellSearch::observe(
 
 /// Those that have not ended and may be fastest, by their last posterior. Bounded: a new
 /// posterior costs a pass over all measurements, and a cell may have 100,000 points.
-std::vector<std::size_t> CellSearch::promising() const {
+CellSearch::Ranks CellSearch::promising() const {
   constexpr std::size_t most = 2000;
   constexpr double sigmas = 2;
   constexpr double impossible = 1e-9;
-  std::vector<std::pair<double, std::size_t>> open;  // at best, ln; negative
+  Ranks open;  // by the speed at best, ln
   open.reserve(candidates_.size());
   for (std::size_t i = 0; i < candidates_.size(); ++i) {
     const auto& candidate = candidates_[i];
@@ -292,11 +292,7 @@ std::vector<std::size_t> CellSearch::promising() const {
     std::nth_element(open.begin(), end, open.end());
     open.erase(end, open.end());
   }
-  std::vector<std::size_t> numbers;
-  numbers.reserve(open.size());
-  for (const auto& [value, number] : open)
-    numbers.push_back(number);
-  return numbers;
+  return open;
 }
 
 /// Everything that the measurements say of what has not ended.
@@ -304,15 +300,15 @@ void CellSearch::refresh() {
   if (!std::exchange(stale_, false)) return;
   speed_.learn();
   const auto renewed = promising();
-  for (const auto i : renewed)
-    update_posterior(
-        candidates_[i], [this](const ResidualInput& input) { return speed_.posterior(input); });
+  for (const auto& [value, number] : renewed)
+    update_posterior(candidates_[number],
+        [this](const ResidualInput& input) { return speed_.posterior(input); });
   judge(renewed);
   rank();
 }
 
 /// Against the best: anew for all if that is another one.
-void CellSearch::judge(const std::vector<std::size_t>& renewed) {
+void CellSearch::judge(const Ranks& renewed) {
   const auto judge_one = [&](std::size_t number) {
     auto& candidate = candidates_[number];
     if (candidate.has_ended()) return;
@@ -322,7 +318,7 @@ void CellSearch::judge(const std::vector<std::size_t>& renewed) {
         candidate.mean, candidate.sigma, candidate.fits, candidate.better);
   };
   if (judged_ == candidates_.size() && judged_against_ == runs_.best()) {
-    for (const auto number : renewed)
+    for (const auto& [value, number] : renewed)
       judge_one(number);
     return;
   }
@@ -334,19 +330,15 @@ void CellSearch::judge(const std::vector<std::size_t>& renewed) {
 
 /// The order of all that has not ended, by what each one's run is worth.
 void CellSearch::rank() {
-  std::vector<std::pair<double, std::size_t>> ranks;
-  ranks.reserve(candidates_.size());
+  ranked_.clear();
+  ranked_.reserve(candidates_.size());
   for (std::size_t i = 0; i < candidates_.size(); ++i) {
     const auto& candidate = candidates_[i];
     if (candidate.has_ended()) continue;
     const double seconds = expected_seconds(candidate.fits, candidate.step_s, cost_.cost());
-    ranks.emplace_back(-log_value(candidate.log_gain, seconds), i);
+    ranked_.emplace_back(-log_value(candidate.log_gain, seconds), i);
   }
-  std::sort(ranks.begin(), ranks.end());
-  ranked_.clear();
-  ranked_.reserve(ranks.size());
-  for (const auto& [value, number] : ranks)
-    ranked_.push_back(number);
+  std::sort(ranked_.begin(), ranked_.end());
 }
 
 const OutOfMemory* CellSearch::ruled_out_by(std::size_t number) {
@@ -364,7 +356,7 @@ std::vector<std::size_t> CellSearch::order() {
     return waiting;
   }
   refresh();
-  for (const auto number : ranked_)
+  for (const auto& [value, number] : ranked_)
     take(number);
   return waiting;
 }

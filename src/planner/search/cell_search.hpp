@@ -60,6 +60,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace shardsweep {
@@ -144,8 +145,9 @@ class CellSearch {
       const Candidate::Layout& layout, const SearchNews& news, std::int32_t cell);
   void observe_oom(OutOfMemory oom);
   void refresh();
-  [[nodiscard]] std::vector<std::size_t> promising() const;
-  void judge(const std::vector<std::size_t>& renewed);
+  using Ranks = std::vector<std::pair<double, std::size_t>>;  // lowest first, and which point
+  [[nodiscard]] Ranks promising() const;
+  void judge(const Ranks& renewed);
   void rank();
   [[nodiscard]] std::string why_next(std::size_t number);
 
@@ -161,8 +163,8 @@ class CellSearch {
   std::int64_t spared_ = 0;  // of candidates_
   std::size_t judged_ = 0;   // of candidates_
   std::optional<double> judged_against_;
-  std::vector<std::size_t> ranked_;  // all that have not ended
-  bool stale_ = true;                // ranked_ lacks an observation
+  Ranks ranked_;       // all that have not ended
+  bool stale_ = true;  // ranked_ lacks an observation
 };
 
 }  // namespace shardsweep

@@ -60,11 +60,10 @@ ResidualModel::Covariance ResidualModel::covariance(
   const double own = square(prior_.own) * std::exp(-0.5 * distance);
   if (a.cell == b.cell) return {shared + own + of_values + parts, links, unknown, 1};
   const double then = a.remembered == b.remembered ? 1 : prior_.across_sweeps;
-  return {then *
-          (prior_.across_of_value * of_values + prior_.across_shared * shared +
-              prior_.across_own * own + prior_.across_parts * parts),
-      then * prior_.across_parts * links, then * prior_.across_unknown * unknown,
-      then * prior_.across_unknown};
+  const double machine = then * prior_.across_machine;
+  return {then * (prior_.across_layouts * (of_values + own) + prior_.across_shared * shared) +
+          machine * parts,
+      machine * links, machine * unknown, machine};
 }
 
 double ResidualModel::scaled(const Covariance& covariance) const {
@@ -93,9 +92,8 @@ void ResidualModel::add(const ResidualInput& input, double residual) {
   auto& row = covariance_.emplace_back();
   for (const auto& other : inputs_)
     row.push_back(covariance(input, other));
-  // As if nothing but the scale explained it; what others explain, update_noise() takes out.
-  noise_.push_back(
-      (prior_.freedom * noise_variance() + square(residual - prior_mean())) / (prior_.freedom + 1));
+  noise_.push_back(0);
+  reset_noise(inputs_.size() - 1);
 }
 
 /// The median of what was measured, where the scale is unknown; else what is predicted.
@@ -104,12 +102,12 @@ double ResidualModel::prior_mean() const {
   return median_of(residuals_, Even::upper);
 }
 
-void ResidualModel::reset_noise() {
+/// As if nothing but the scale explained them; what others explain, update_noise() takes out.
+void ResidualModel::reset_noise(std::size_t first) {
   const double middle = prior_mean();
-  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+  for (std::size_t i = first; i < inputs_.size(); ++i)
     noise_[i] =
         (prior_.freedom * noise_variance() + square(residuals_[i] - middle)) / (prior_.freedom + 1);
-  }
 }
 
 void ResidualModel::factor() {

@@ -57,13 +57,11 @@ struct ResidualPrior {
   double noise = 0.04;  ///< of a measurement, and of what is a layout's alone
   double freedom = 3;   ///< degrees of freedom of the noise: the lower, the heavier its tails
   /// Shares of the variances that cells have in common: of what the machine does (its parts,
-  /// its unknown rates), of what all layouts of a cell share, of what similar ones share.
+  /// its unknown rates), of what all layouts of a cell share, of what some layouts share.
   /// Chosen by tests/tools/bench/planner, over all that it perturbs.
-  double across_parts = 0.9;
-  double across_unknown = 0.9;
+  double across_machine = 0.9;
   double across_shared = 0.7;
-  double across_own = 0.8;
-  double across_of_value = 0.8;
+  double across_layouts = 0.8;
   /// And of all that, what runs of an earlier sweep share with those of today: software and
   /// machine may have changed meanwhile. `bench_planner --remember`, made machines: with 0.7
   /// other models' runs save 20 % of the runs, and those of a wrong machine cost none. Before
@@ -121,7 +119,7 @@ class ResidualModel {
   [[nodiscard]] double scaled(const Covariance& covariance) const;
   [[nodiscard]] double prior_mean() const;
   [[nodiscard]] double noise_variance() const;
-  void reset_noise();
+  void reset_noise(std::size_t first = 0);
   void update_noise(int rounds);
   void factor();
   void invert();

@@ -20,10 +20,9 @@ ResidualPrior normal_prior() {
       .own = 0.4,
       .noise = 0.1,
       .freedom = 1e9,
-      .across_parts = 0.5,
-      .across_unknown = 0.5,
+      .across_machine = 0.5,
       .across_shared = 0.5,
-      .across_own = 0.5,
+      .across_layouts = 0.5,
       .calibrate = false};
 }
 
@@ -208,7 +207,7 @@ TEST_CASE("a structural value that was slow once is slow in other layouts that h
 TEST_CASE("what one value of an axis costs is expected of all layouts that have it") {
   auto prior = normal_prior();
   prior.of_value = 0.3;
-  prior.across_of_value = 0.5;
+  prior.across_layouts = 0.5;
   prior.varies[1] = true;
   const auto input = [](double x, std::int64_t degree, std::int32_t micro_batch) {
     auto one = at(x);
