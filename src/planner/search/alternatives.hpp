@@ -27,18 +27,19 @@ class Alternatives {
   Alternatives& operator=(const Alternatives&) = delete;
   virtual ~Alternatives() = default;
 
-  /// At least one.
+  /// Layouts that the point may be; at least one.
   [[nodiscard]] virtual std::vector<Alternative> of(const SearchPoint& point) const = 0;
   /// A point of several joins the cell, or has been measured in another one (`elsewhere`).
   /// Returns its number, for the calls below.
   [[nodiscard]] virtual std::size_t add(const SearchPoint& point, bool elsewhere) = 0;
   /// The chances of that point's alternatives, adding up to one.
   [[nodiscard]] virtual std::vector<double> weights(std::size_t number) const = 0;
-  /// It was measured: `likelihoods` by alternative. Returns their posterior.
+  /// Weighs the alternatives anew after a run of the point. `likelihoods`: of that run, by
+  /// alternative. Returns the posterior weights.
   virtual std::vector<double> learn(std::size_t number, std::vector<double> likelihoods) = 0;
 };
 
-/// Of a new cell; empty: each point is one layout.
+/// Maker of a new cell's alternatives; null: each point is one layout.
 using MakeAlternatives = std::unique_ptr<Alternatives> (*)();
 
 }  // namespace shardsweep

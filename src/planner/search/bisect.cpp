@@ -16,9 +16,9 @@
 namespace shardsweep {
 namespace {
 
-constexpr double shown_error = 0.05;  // of intervals that are printed
-constexpr double end_error = 0.01;    // of the first and of the last step
-constexpr double step_error = 0.005;  // of each one between
+constexpr double shown_error = 0.05;  // error of the intervals that are printed
+constexpr double end_error = 0.01;    // error of steps that are told from zero (is_end())
+constexpr double step_error = 0.005;  // error of each step between two levels
 constexpr double exact = 1e-6;        // noise of a runner that always tells the same
 /// Two levels are told apart once the distance between them is known this well.
 constexpr double known_to = 0.45;
@@ -30,7 +30,7 @@ double mean_of(const std::vector<double>& sample) {
       : std::accumulate(sample.begin(), sample.end(), 0.0) / static_cast<double>(sample.size());
 }
 
-/// Of one pair, over all steps: each has a level of its own.
+/// Standard deviation of one pair, pooled over all steps, since each step has a mean of its own.
 double noise_over(const BisectFacts& facts) {
   double squares = 0;
   double freedom = 0;
@@ -158,7 +158,7 @@ class Bisection {
     return verdict;
   }
 
-  /// Those that decide nothing: they are passed over as broken ones are.
+  /// True for a version that decides nothing: it is broken, or its step stays open after all pairs.
   [[nodiscard]] bool is_passed_over(std::size_t version) const {
     const BisectStep step{0, version};
     return is_broken(version) ||
@@ -191,9 +191,9 @@ class Bisection {
     return ended(BisectEnd::range);
   }
 
-  /// The middle one. Whatever breaks it breaks its neighbours as well, so the more of them were
-  /// passed over, the farther away the next one is looked for: 1, 3, 7, … places, to either
-  /// side in turn.
+  /// Version to measure next: the middle one, or one near it. A fault in one version breaks its
+  /// neighbours as well. So the more of them were passed over, the farther away the next one is
+  /// looked for: 1, 3, 7, … places, to either side in turn.
   [[nodiscard]] std::optional<std::size_t> next_version() const {
     const auto middle = (decision_.first + decision_.last) / 2;
     const auto begin = static_cast<std::int64_t>(decision_.first) + 1;
@@ -234,7 +234,7 @@ class Bisection {
   const BisectFacts& facts_;
   const BisectSettings& settings_;
   double noise_;
-  double change_ = 0;  ///< of the last version to the first, ln; 0: not known yet
+  double change_ = 0;  ///< ln(speed of the first version / of the last); 0: not known yet
   BisectDecision decision_;
 };
 

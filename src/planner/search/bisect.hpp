@@ -26,7 +26,7 @@ struct BisectStep {
   friend auto operator<=>(const BisectStep&, const BisectStep&) = default;
 };
 
-/// What was measured in one step.
+/// Pairs that were measured in one step.
 struct BisectPairs {
   std::vector<double> slower_by{};  ///< ln(speed of the good one / of the candidate), per pair
   std::int64_t lost = 0;            ///< pairs that were begun, and told nothing
@@ -35,23 +35,23 @@ struct BisectPairs {
 
 struct BisectFacts {
   std::size_t versions = 0;    ///< the first is known to be good, the last to be bad
-  std::vector<bool> broken{};  ///< by place: it cannot be built, or does not run
+  std::vector<bool> broken{};  ///< flag of each version: it cannot be built, or does not run
   std::map<BisectStep, BisectPairs> measured{};
 };
 
 struct BisectSettings {
   double resolve = 0.01;         ///< a difference of less does not matter
-  std::int64_t first_pairs = 6;  ///< of the first look at the whole change
-  std::int64_t most_pairs = 32;  ///< of one step: after these it stays undecided
+  std::int64_t first_pairs = 6;  ///< pairs in the first look at the whole change
+  std::int64_t most_pairs = 32;  ///< pairs after which a step stays undecided
 };
 
 /// How a step ended. Whether a candidate between the ends is slower is a choice between two
 /// levels: the first version's, and the last one's.
 struct BisectVerdict {
   BisectStep step{};
-  Difference difference = Difference::undecided;  ///< of the candidate
+  Difference difference = Difference::undecided;  ///< the candidate against the good version
   Interval share{};                               ///< ln, above 0: it is slower; 95 % interval
-  double noise = 0;                               ///< of one pair
+  double noise = 0;                               ///< standard deviation of one pair
   std::int64_t missing = 0;                       ///< pairs that would settle it
 };
 
@@ -59,12 +59,12 @@ enum class BisectEnd : std::uint8_t {
   goes_on,
   found,         ///< `last` is the version, and the pair with the one before it says so
   unconfirmed,   ///< `last` is it by the steps, and that pair does not say so
-  range,         ///< one of those behind `first` up to `last`: those between cannot be measured
+  range,         ///< a version after `first`, up to `last`: those between cannot be measured
   absent,        ///< the last version is not slower
-  faster,        ///< it is faster
+  faster,        ///< the last version is faster
   undecided,     ///< noise hides whether it is slower
   first_broken,  ///< the known-good version cannot be measured
-  last_broken,   ///< nor the last one
+  last_broken,   ///< the last version cannot be measured
 };
 
 struct BisectDecision {
@@ -73,8 +73,8 @@ struct BisectDecision {
   std::int64_t pairs = 0;       ///< goes_on: so many more
   std::size_t first = 0;        ///< the last version that is known to be as fast as the first
   std::size_t last = 0;         ///< the first version that is known to be slower
-  std::int64_t steps_left = 0;  ///< goes_on: at most, should all be told apart
-  std::vector<BisectVerdict> verdicts{};  ///< of all steps that were begun, in no order in time
+  std::int64_t steps_left = 0;  ///< goes_on: at most, if all can be told apart
+  std::vector<BisectVerdict> verdicts{};  ///< verdicts on all steps that were begun, by step
 };
 
 [[nodiscard]] BisectDecision decide_bisect(

@@ -20,11 +20,11 @@ struct Candidate {
   enum class Status : std::uint8_t {
     waiting,
     started,
-    spared,  ///< its cell was over before it ran; it may be wanted again
-    tried,   ///< it ran, and its end says nothing about memory
-    gone,    ///< it ran out of memory, or never ran
+    spared,  ///< left out by the search before it ran; may be wanted again
+    tried,   ///< ran, and not out of memory
+    gone,    ///< ran out of memory, or was skipped or cancelled
   };
-  /// What is predicted of one of the layouts that it may be.
+  /// Predictions for one of the layouts that the point may be.
   struct Component {
     ResidualInput input;
     FitBelief::Bounds bounds;
@@ -32,25 +32,25 @@ struct Candidate {
     double log_retries = 0;  ///< ln of what retries of the allocator multiply its step by
   };
 
-  /// What stays as it is. Apart, since a tick walks over 100,000 candidates.
+  /// Constant part of a candidate. Kept apart, since a tick walks over 100,000 candidates.
   struct Layout {
     SearchPoint is;
-    std::vector<Component> components;          ///< one, if nothing of it is unknown
-    std::optional<std::size_t> alternatives{};  ///< its number, if it has several
+    std::vector<Component> components;          ///< a single one, if nothing is unknown
+    std::optional<std::size_t> alternatives{};  ///< number in Alternatives, if it has several
   };
 
   std::unique_ptr<const Layout> layout;
   Status status = Status::waiting;
-  std::size_t held_against = 0;  ///< for MemoryBelief::ruled_out_by()
+  std::size_t held_against = 0;  ///< count of OOMs that MemoryBelief::ruled_out_by() has compared
 
-  // What is believed of it, by what had been measured at the last refresh.
-  std::size_t likeliest = 0;       ///< of components
-  std::vector<SpeedGuess> speeds;  ///< of each component, with and without retries
-  double mean = 0;                 ///< of all of them, as moments_of()
+  // Posterior, given all that was measured until the last refresh.
+  std::size_t likeliest = 0;       ///< index of the most probable of components
+  std::vector<SpeedGuess> speeds;  ///< normals by component, with and without retries
+  double mean = 0;                 ///< mean over all speeds, as in moments_of()
   double sigma = 0;
   double fits = 1;    ///< chance that memory suffices
-  double step_s = 0;  ///< of a train step, at the mean speed
-  // The same, against the best of that time.
+  double step_s = 0;  ///< seconds of a train step at the mean speed
+  // Judgements against the best of that time.
   double better = 1;    ///< chance that it is worth a run
   double log_gain = 0;  ///< ln of what a run that costs nothing would be worth
 
@@ -60,17 +60,17 @@ struct Candidate {
 
 /// The fastest point that was measured to its end.
 struct CellLeader {
-  std::size_t number = 0;  ///< of the point
+  std::size_t number = 0;  ///< number of the point
   double tokens_per_s_per_gpu = 0;
   double resolution = 0;  ///< share of that speed that its log rounds away
 };
 
-/// What the cell's own runs have come to.
+/// Results of the cell's own runs.
 class OwnRuns {
  public:
   void start() { ++started_; }
   void put_back() { --started_; }
-  /// One ended, or will never run: what was skipped or cancelled was no run.
+  /// Counts the end of a point; a skipped or cancelled one was no run.
   void end(std::size_t number, const SearchNews& news) {
     if (news.outcome == Outcome::skipped || news.outcome == Outcome::cancelled) return;
     const bool completed = news.outcome == Outcome::completed;

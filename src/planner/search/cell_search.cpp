@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::int32_t own_cell = SpeedBelief::own_cell;
 
-/// Of a run's speed, from what was predicted of it; of ln.
+/// Scale of a run's ln(speed) around its prediction.
 constexpr double time_sigma = 0.25;
 
 /// A density of three degrees of freedom, up to a constant: a run may be off for reasons of its
@@ -56,14 +56,15 @@ Candidate::Layout CellSearch::layout_of(const SearchPoint& point, bool elsewhere
   return layout;
 }
 
-/// The chance that no retries slow it down although they are predicted. They follow from an
-/// estimate of its memory, which is in doubt: believed without one, it makes a layout that has
-/// room half as fast, or worse.
+/// The chance that no retries slow a layout down although they are predicted. They follow from an
+/// estimate of its memory, which is in doubt: taken for certain, it makes a layout that has room
+/// half as fast, or worse.
 double CellSearch::chance_unslowed(const Component& component) const {
   return component.log_retries > 0 ? memory_.headroom(component.bounds) : 0;
 }
 
-/// The same of a run whose speed is known.
+/// Posterior chance that no retries slowed a run, by its measured ln(speed); chance_unslowed() is
+/// the prior.
 double CellSearch::posterior_unslowed(
     const Component& component, double speed, std::int32_t cell) const {
   const double headroom = chance_unslowed(component);
@@ -76,8 +77,8 @@ double CellSearch::posterior_unslowed(
   return fast / (fast + slow);
 }
 
-/// What had been predicted of a run, now that its speed is known. Retries are its memory's
-/// affair, and teach nothing about time.
+/// Predicted ln(speed) of a run that is now measured, with retries of the allocator as far as its
+/// speed shows them. Retries follow from memory, and teach nothing about time.
 double CellSearch::predicted(const Component& component, double speed, std::int32_t cell) const {
   return component.prior + component.log_retries * posterior_unslowed(component, speed, cell);
 }
@@ -92,7 +93,7 @@ void CellSearch::update_posterior(Candidate& candidate, const PosteriorOf& poste
   constexpr double least = 1e-9;
   for (std::size_t i = 0; i < weights.size(); ++i)
     candidate.fits += weights[i] * memory_.fits(components[i].bounds);
-  // Its speed is that of components that fit: of the others there is none.
+  // Only layouts that fit have a speed, so weigh each component by its chance to fit.
   for (std::size_t i = 0; i < weights.size(); ++i) {
     const double fits = memory_.fits(components[i].bounds);
     weights[i] *= (fits + least) / (candidate.fits + least);
@@ -154,7 +155,7 @@ void CellSearch::put_back(std::size_t number) {
   if (status != Status::started && status != Status::spared) return;
   if (status == Status::started) runs_.put_back();
   INVARIANT(runs_.started() >= 0, "no more is put back than was started", number, runs_.started());
-  // What was spared has no place in the order.
+  // Rank a point anew when it comes back.
   if (status == Status::spared) stale_ = true;
   set(candidate, Status::waiting);
 }
@@ -256,14 +257,14 @@ void CellSearch::observe(
       static_cast<std::size_t>(std::max_element(likely.begin(), likely.end()) - likely.begin());
   constexpr double clear = 0.6;
   // Estimates of another size of model err in their own way: the bench finds the best layouts
-  // later where their shift is shared. What a table leaves out is the same in all its cells.
+  // later if their shift is shared. What a table leaves out is the same in all its cells.
   const bool tells_memory = cell == own_cell || point.unknown.any();
   if (tells_memory && likely[found] >= clear)
     memory_.observe(components[found].bounds, news.outcome);
   if (news.outcome != Outcome::completed || news.tokens_per_s_per_gpu <= 0) return;
-  // One that was cut short is slow, maybe for reasons of its own: as any slow run
-  // (residuals.hpp). As a bound alone it says less, and the bench of published tables finds
-  // less.
+  // A run that was cut short counts as any slow run does: it may be slow for reasons of its own
+  // (residuals.hpp). As a bound alone it would say less, and the bench of published tables would
+  // find less.
   auto input = components[found].input;
   input.cell = cell;
   const double speed = std::log(news.tokens_per_s_per_gpu);
@@ -273,13 +274,13 @@ void CellSearch::observe(
   speed_.observe(input, speed, expected);
 }
 
-/// Those that have not ended and may be fastest, by their last posterior. Bounded: a new
-/// posterior costs a pass over all measurements, and a cell may have 100,000 points.
+/// Points that have not ended and may be fastest, by their last posterior. Their number is bounded:
+/// a new posterior costs a pass over all measurements, and a cell may have 100,000 points.
 CellSearch::Ranks CellSearch::promising() const {
   constexpr std::size_t most = 2000;
   constexpr double sigmas = 2;
   constexpr double impossible = 1e-9;
-  Ranks open;  // by the speed at best, ln
+  Ranks open;  // minus the ln(speed) at best, and the point
   open.reserve(candidates_.size());
   for (std::size_t i = 0; i < candidates_.size(); ++i) {
     const auto& candidate = candidates_[i];
@@ -295,7 +296,7 @@ CellSearch::Ranks CellSearch::promising() const {
   return open;
 }
 
-/// Everything that the measurements say of what has not ended.
+/// Brings the posteriors and the order of points that have not ended up to all measurements.
 void CellSearch::refresh() {
   if (!std::exchange(stale_, false)) return;
   speed_.learn();
@@ -307,7 +308,7 @@ void CellSearch::refresh() {
   rank();
 }
 
-/// Against the best: anew for all if that is another one.
+/// Judges `renewed` against the best; all points if the best or their number has changed.
 void CellSearch::judge(const Ranks& renewed) {
   const auto judge_one = [&](std::size_t number) {
     auto& candidate = candidates_[number];

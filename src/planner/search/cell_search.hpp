@@ -80,51 +80,51 @@ class CellSearch {
   [[nodiscard]] const SearchPoint& point(std::size_t number) const {
     return candidates_[number].layout->is;
   }
-  /// It has been handed out: it is no longer waiting.
+  /// Marks a point as handed out: it no longer waits.
   void start(std::size_t number);
-  /// It did not run after all, or is wanted again, and waits.
+  /// Lets a point wait again that did not run after all, or is wanted again.
   void put_back(std::size_t number);
-  /// enough() has made it needless: it is not handed out while its cell is over.
+  /// Leaves out a point that waits, which enough() or wont_fit() makes needless; put_back() takes
+  /// it back.
   void spare(std::size_t number);
-  /// It ended, or will never run (skipped, cancelled): then it teaches nothing.
+  /// Observes the end of a point. One that will never run (skipped, cancelled) teaches nothing.
   void end(std::size_t number, const SearchNews& news);
-  /// What another cell has measured; `lesson` is the caller's number of it.
+  /// Observes a run of another cell; `lesson` is the caller's number of it.
   void learn(const SearchPoint& point, const SearchNews& news, std::size_t lesson = 0);
-  /// What an earlier sweep has measured: its speed, and how its memory was off, the more the
-  /// nearer its model and its number of GPUs are. That it ran out of memory rules nothing out:
-  /// it may have been another version of the trainer.
+  /// Observes a run of an earlier sweep: its speed, and how far its memory estimate was off. Memory
+  /// counts the more, the nearer its model and number of GPUs are. Its OOM rules nothing out: the
+  /// trainer may have been another version.
   void remember(const SearchPoint& then, const SearchNews& news);
 
   [[nodiscard]] std::optional<CellLeader> leader() const { return runs_.leader(); }
 
-  /// Of the points that wait, what to start first. Ties: in the order of adding.
+  /// Points that wait, in the order in which to start them. Ties: in the order of adding.
   [[nodiscard]] std::vector<std::size_t> order();
-  /// Why none of those that wait is worth starting; none: go on. `gpu_hours` are those used.
+  /// Reason why no point that waits is worth starting; none: go on. `gpu_hours`: used so far.
   [[nodiscard]] std::optional<std::string> enough(double gpu_hours);
-  /// Those spared whose ground measurements contradict: the chance that one of them is faster
-  /// is half as large again as the search had allowed for, and it may fit.
+  /// Spared points to take back: they may fit, and measurements contradict the stop. The chance
+  /// of a faster point is then half as large again as until.confidence allows.
   [[nodiscard]] std::vector<std::size_t> to_reopen(double gpu_hours);
   [[nodiscard]] bool is_spared(std::size_t number) const {
     return candidates_[number].status == Candidate::Status::spared;
   }
   [[nodiscard]] bool has_spared() const { return spared_ > 0; }
-  /// Of a point that waits: why it will not fit, by what this cell has measured. It is spared:
-  /// what is measured later may take it back.
+  /// Reason why a point that waits most likely does not fit, by this cell's measurements. It is
+  /// only spared: later measurements may take that back.
   [[nodiscard]] std::optional<std::string> wont_fit(std::size_t number);
-  /// Of a point that waits: one that ran out of memory and needs no more; null where nothing
-  /// rules it out.
+  /// Run that was out of memory though it needs no more than this waiting point; null: none.
   [[nodiscard]] const OutOfMemory* ruled_out_by(std::size_t number);
-  /// What is expected of a point that has not ended.
+  /// Expectations for a point that has not ended.
   struct Outlook {
     double tokens_per_s_per_gpu = 0;
-    double sigma = 0;   ///< of its logarithm
+    double sigma = 0;   ///< standard deviation of ln(tokens/s per GPU)
     double fits = 1;    ///< chance that memory suffices
     double better = 1;  ///< chance that it is worth a run
     double seconds = 0;
-    std::string why;  ///< it is the next to run
+    std::string why;  ///< reason why it is the next to run
   };
   [[nodiscard]] Outlook outlook(std::size_t number);
-  /// What is expected of a point, beside the sentence of enough().
+  /// Prediction for a point, to be shown after the sentence of enough().
   [[nodiscard]] std::string bound_text(std::size_t number);
 
  private:
@@ -160,10 +160,10 @@ class CellSearch {
   OwnRuns runs_;
   CellStop stop_;
   std::vector<Candidate> candidates_;
-  std::int64_t spared_ = 0;  // of candidates_
-  std::size_t judged_ = 0;   // of candidates_
+  std::int64_t spared_ = 0;  // count of spared candidates_
+  std::size_t judged_ = 0;   // count of candidates_ when all were judged last
   std::optional<double> judged_against_;
-  Ranks ranked_;       // all that have not ended
+  Ranks ranked_;       // points that have not ended, the most valuable first
   bool stale_ = true;  // ranked_ lacks an observation
 };
 

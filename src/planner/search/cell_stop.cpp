@@ -21,7 +21,7 @@ double CellStop::chance_of_better(const Candidate& point, const OwnRuns& runs) c
   return point.fits * chance_above(point.speeds, needed);
 }
 
-/// That no point which waits is faster than the best by `regret`.
+/// Chance that no waiting point beats the best by until.regret; `with_spared`: nor a spared one.
 double CellStop::chance_of_none(Points points, bool with_spared) const {
   double none = 1;
   for (const auto& point : points) {

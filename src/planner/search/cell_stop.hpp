@@ -28,12 +28,12 @@ class CellStop {
 
   explicit CellStop(const SearchUntil& until) : until_(until) {}
 
-  /// A limit of runs or GPU-hours is reached: a sentence.
+  /// A sentence if a limit of runs or GPU-hours is reached; else none.
   [[nodiscard]] std::optional<std::string> limit_reached(
       const OwnRuns& runs, double gpu_hours) const;
-  /// Nothing that waits is worth a run: a sentence.
+  /// A sentence if no waiting point is worth a run; else none.
   [[nodiscard]] std::optional<std::string> nothing_better(Points points, const OwnRuns& runs) const;
-  /// What was measured since contradicts that nothing that waits, or was spared, is better.
+  /// True if new measurements contradict that no point which waits or was spared is better.
   [[nodiscard]] bool is_contradicted(Points points) const;
 
   /// The chance that a point fits and beats the best by until.regret.

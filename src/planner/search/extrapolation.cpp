@@ -42,8 +42,8 @@ std::set<std::int32_t> worlds_of(std::span<const Experience> known) {
   return worlds;
 }
 
-/// How many standard deviations each run of this world is off, where runs of at most `most`
-/// GPUs foretell it.
+/// Error of each run of this world, in standard deviations, if runs of at most `most` GPUs foretell
+/// it.
 std::vector<double> surprises(const ClusterSpec& cluster, const Predictor& predictor,
     std::span<const Experience> known, std::int32_t world, std::int32_t most) {
   std::vector<double> off;
@@ -75,8 +75,8 @@ double bound_of(std::vector<double>& off) {
   return std::max(*at, sigmas_of_95);
 }
 
-/// Of all pairs of worlds that lie no farther apart than what is asked for, the one that was
-/// foretold worst.
+/// Foretells each world from smaller ones, at most `outward` times apart, and keeps the worst
+/// surprise.
 Backtest backtest(const ClusterSpec& cluster, const Predictor& predictor,
     std::span<const Experience> known, double outward) {
   const auto worlds = worlds_of(known);

@@ -20,11 +20,11 @@ struct Experience {
   SearchNews news;
 };
 
-/// What is expected of a layout that has not run.
+/// Prediction for a layout that has not run.
 struct Extrapolation {
-  std::size_t target = 0;  ///< its place among those asked for
+  std::size_t target = 0;  ///< index of the layout in the targets
   double tokens_per_s_per_gpu = 0;
-  double sigma = 0;  ///< of its logarithm, as the model has it
+  double sigma = 0;  ///< standard deviation of ln(speed), by the model alone
   double fits = 0;   ///< chance that memory suffices
   /// The chance to fit times the speed.
   [[nodiscard]] double promise() const { return fits * tokens_per_s_per_gpu; }
@@ -32,9 +32,9 @@ struct Extrapolation {
 
 /// How runs of larger worlds would have been foretold by those of smaller ones.
 struct Backtest {
-  std::size_t runs = 0;  ///< that were foretold; 0: too few worlds or runs to tell
+  std::size_t runs = 0;  ///< count of runs that were foretold; 0: too few worlds or runs to tell
   double sigmas = 0;     ///< 95 % of them lie within so many standard deviations; at least 1.96
-  double outward = 1;    ///< their GPUs over the most that were known
+  double outward = 1;    ///< largest ratio of their GPUs to the most that were known
 };
 
 struct ExtrapolatedCell {

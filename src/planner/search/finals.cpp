@@ -23,10 +23,11 @@
 namespace shardsweep {
 namespace {
 
-constexpr double cell_error = 0.05;  // over all looks and all finalists of a cell
+constexpr double cell_error = 0.05;  // error over all looks and all finalists of a cell
 
-/// Of the mixture: the larger, the sooner a large difference is found, and the later a small
-/// one. Differences of three standard deviations are typical here: 1 % beside 0.3 %.
+/// Precision of the normal mixture over effect sizes, in standard deviations: 1 / 3^2. Differences
+/// of three are typical here: 1 % beside 0.3 %. A smaller precision finds large differences sooner,
+/// and small ones later.
 constexpr double mixture = 1.0 / 9;
 
 using Rounds = std::map<std::int32_t, std::vector<const FinalRun*>>;
@@ -39,7 +40,7 @@ const FinalRun* run_of(const std::vector<const FinalRun*>& round, TrialId layout
 
 struct Pairs {
   std::vector<double> time;    ///< ln(a / b) of the speeds
-  std::vector<double> cycles;  ///< the same of tokens per clock cycle
+  std::vector<double> cycles;  ///< ln(a / b) of tokens per clock cycle
   std::vector<double> clocks;  ///< ln(a / b) of the clocks
   std::set<AllocationId> allocations;
   std::int64_t thrown_away = 0;
@@ -70,8 +71,8 @@ Pairs pairs_of(const Rounds& rounds, TrialId first, TrialId second) {
   return pairs;
 }
 
-/// Pairs after which the interval ends before zero, or within `resolve`, should mean and
-/// spread stay as they are.
+/// Count of further pairs after which the interval excludes zero, or lies within `resolve`, if mean
+/// and spread stay as they are. 0: too many.
 std::int64_t pairs_needed(const Interval& now, double s, double alpha, double resolve) {
   constexpr std::int64_t sensible = 1000;
   const double room = std::max(std::abs(now.mean), resolve - std::abs(now.mean));
@@ -92,7 +93,7 @@ double deviation_of(std::span<const double> sample) {
   return std::sqrt(squares / (n - 1));
 }
 
-/// What held the clock of this one back, in more than half of its runs.
+/// Reason that held the layout's clock back in more than half of its runs; empty: none.
 std::string held_back_by(const Rounds& rounds, TrialId layout) {
   std::map<std::string, std::size_t> counts;
   std::size_t measured = 0;
@@ -131,7 +132,7 @@ FinalVerdict verdict_of(
     verdict.difference = Difference::same;
   }
   if (verdict.difference == Difference::undecided && !verdict.by_clock) {
-    // Where clocks vary by chance, cycles take longer than times.
+    // If clocks vary by chance, cycles take more pairs to tell than times.
     const auto& open = verdict.share.above(0) ? pairs.cycles : pairs.time;
     verdict.more_pairs = pairs_needed(interval_of(open, alpha), deviation_of(open), alpha, resolve);
   }
@@ -155,7 +156,7 @@ std::int64_t wins_of(const std::vector<TrialId>& finalists, const Rounds& rounds
   });
 }
 
-/// What was never measured is behind all others.
+/// Finalists by wins, then by median speed; those never measured come last.
 std::vector<TrialId> ranked(const std::vector<TrialId>& finalists, const Rounds& rounds) {
   using Mark = std::pair<std::int64_t, double>;
   std::map<TrialId, std::pair<bool, Mark>> marks;
@@ -190,7 +191,7 @@ void plan_next(Finals& finals, const Rounds& rounds, const FinalsSettings& setti
     resolved = resolved && settled && settings.rounds == 0;
   }
   if (left.empty() || resolved) return;
-  // In the order in which they came into the finals, so that rounds differ by direction alone.
+  // Sorted by trial, so that rounds differ by direction alone.
   left.push_back(finals.ranking.front());
   std::sort(left.begin(), left.end());
   if (done % 2 == 1) std::reverse(left.begin(), left.end());
@@ -201,7 +202,7 @@ bool any_run(const std::vector<FinalRun>& runs, bool FinalRun::*is) {
   return std::any_of(runs.begin(), runs.end(), [&](const FinalRun& run) { return run.*is; });
 }
 
-/// On one set of nodes.
+/// Finals on one set of nodes. `ranking` empty: these runs rank the finalists.
 Finals finals_on(const std::vector<TrialId>& finalists, const std::vector<TrialId>& ranking,
     const std::vector<FinalRun>& runs, const FinalsSettings& settings) {
   Finals finals;
@@ -383,7 +384,7 @@ std::string final_text(
 namespace {
 
 struct Gathered {
-  std::vector<std::tuple<double, TrialId, double>> layouts;  ///< by -speed; with the step spread
+  std::vector<std::tuple<double, TrialId, double>> layouts;  ///< -speed, trial, step spread
   std::vector<FinalRun> runs;
 };
 

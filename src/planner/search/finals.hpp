@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The finals of a cell: its fastest layouts run again, in rounds, in one allocation. Each round
 // runs all that are left, forwards and backwards in turn (A B B A A B …), so that a drift of
-// the machine hits all alike. Two runs of one round in one allocation are a pair. Where several
+// the machine hits all alike. Two runs of one round in one allocation are a pair. If several
 // sets of nodes are asked for, the first two run once more on other nodes: what holds on one
 // set alone may be the nodes'. Pure.
 #pragma once
@@ -22,15 +22,15 @@ namespace shardsweep {
 struct FinalRun {
   TrialId layout = 0;  ///< the trial that brought it into the finals
   std::int32_t round = 1;
-  AllocationId allocation = 0;  ///< that has measured it; 0: none
+  AllocationId allocation = 0;  ///< allocation that measured it; 0: none
   double speed = 0;             ///< tokens/s per GPU; 0: not measured
-  /// Of its slowest rank, over its timed train steps; 0: not known.
+  /// SM clock of the run's slowest rank, over its timed train steps; 0: not known.
   double sm_clock_mhz = 0;
-  std::string throttled{};  ///< what held that clock back, in words; empty: not known
-  bool open = false;        ///< it has not ended
+  std::string throttled{};  ///< reason that held that clock back, in words; empty: not known
+  bool open = false;        ///< true until the run has ended
   bool cancelled = false;
-  std::int32_t set = 1;   ///< of nodes, from 1
-  std::string skipped{};  ///< there were no nodes for it: why; empty: it was not skipped
+  std::int32_t set = 1;   ///< set of nodes, from 1
+  std::string skipped{};  ///< reason why it had no nodes; empty: it was not skipped
 };
 
 struct FinalsSettings {
@@ -39,14 +39,14 @@ struct FinalsSettings {
   std::int32_t node_sets = 1;
 };
 
-/// Where nothing is resolved after so many rounds, more of them would cost more than they tell.
+/// If nothing is resolved after so many rounds, more of them would cost more than they tell.
 inline constexpr std::int32_t most_rounds = 16;
 
 /// The mean of a sample with an interval that holds at all looks together.
 struct Interval {
   std::int64_t pairs = 0;
   double mean = 0;
-  std::optional<double> half_width{};  ///< none: too few pairs
+  std::optional<double> half_width{};  ///< absent if there are too few pairs
   [[nodiscard]] bool above(double bound) const { return half_width && mean - *half_width > bound; }
   [[nodiscard]] bool within(double bound) const {
     return half_width && mean - *half_width >= -bound && mean + *half_width <= bound;
@@ -61,7 +61,7 @@ struct Interval {
 [[nodiscard]] std::optional<double> half_width(std::int64_t n, double s, double alpha);
 [[nodiscard]] Interval interval_of(std::span<const double> sample, double alpha);
 
-/// What a further set of nodes says of the same two.
+/// Verdict of a further set of nodes on the same two layouts.
 struct Confirmation {
   Difference difference = Difference::undecided;
   Interval share{};
@@ -73,25 +73,25 @@ struct FinalVerdict {
   TrialId winner = 0;
   TrialId other = 0;
   Difference difference = Difference::undecided;
-  Interval share{};              ///< by how much the winner is faster, in pairs
+  Interval share{};              ///< ln(speed of the winner / of the other), over pairs
   std::int64_t thrown_away = 0;  ///< runs without a partner in their allocation
-  std::int64_t allocations = 0;  ///< that pairs come from
-  /// It is faster by its clock alone: not in clock cycles.
+  std::int64_t allocations = 0;  ///< count of allocations that the pairs come from
+  /// The winner is faster by its clock alone, and not in clock cycles.
   bool by_clock = false;
-  double clock_ratio = 0;       ///< of both SM clocks; 0: not known
-  std::string held_back{};      ///< by clock: what held the other's back; empty: not known
-  std::int64_t more_pairs = 0;  ///< that would tell; 0: not known, or it is settled
-  // With several sets of nodes. What is above is of the first one, but the difference: one that
-  // another set does not confirm is undecided.
+  double clock_ratio = 0;   ///< SM clock of the winner over the other's; 0: not known
+  std::string held_back{};  ///< by_clock: cause that held the other's clock back; empty: unknown
+  std::int64_t more_pairs = 0;  ///< further pairs that would tell; 0: not known, or settled
+  // Fields for several sets of nodes. Those above are of the first set alone, except `difference`:
+  // it is undecided if runs on another set do not confirm it, or are to come.
   Difference on_first = Difference::undecided;
   std::vector<Confirmation> confirmations{};
   bool to_be_confirmed = false;  ///< runs on other nodes are to come
-  std::string not_confirmed{};   ///< why there are none; empty: there are, or nobody asked
+  std::string not_confirmed{};   ///< reason why there are none; empty: there are, or not asked for
 };
 
 struct Finals {
   std::vector<TrialId> ranking;        ///< finalists, the fastest first
-  std::vector<FinalVerdict> verdicts;  ///< of the first to each other one, in that order
+  std::vector<FinalVerdict> verdicts;  ///< the first against each other finalist, as in `ranking`
   bool waits = false;                  ///< runs of the last round have not ended
   /// The next round, in order; empty: it waits, or the finals are over.
   std::vector<TrialId> next;
@@ -113,8 +113,8 @@ struct Contender {
   double speed = 0;
   double step_spread = 0;  ///< (p95 - min) / median of its train steps; 0: not known
 };
-/// So many take part, the fastest first: at most `most`, none that was measured slower than the
-/// fastest by more than 10 %, or by more than the train steps of one of both vary.
+/// Count of contenders that take part, the fastest first: at most `most`. None was measured slower
+/// than the fastest by more than 10 %, or than the train steps of either vary.
 [[nodiscard]] std::size_t finalists_among(
     const std::vector<Contender>& contenders, std::size_t most);
 
@@ -122,7 +122,7 @@ struct Contender {
 struct FinalCell {
   CellKey cell;
   std::vector<TrialId> finalists;  ///< the fastest first
-  std::vector<FinalRun> runs;      ///< of these
+  std::vector<FinalRun> runs;      ///< runs of the finalists
   /// No layout beside the finalists was measured faster than the slowest of them.
   bool holds = true;
 };

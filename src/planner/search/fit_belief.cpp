@@ -15,18 +15,18 @@ namespace {
 // layout's own, the rest is what all estimates of a trainer have in common.
 constexpr double bound_sigmas = 2;
 constexpr double own_share = 0.9;
-// That part is a factor: Student's t with three degrees of freedom of ln(bytes), so that a few
-// runs say it where a family or a preset is another's.
+// Prior of the shared error, a factor: Student's t with three degrees of freedom in ln(bytes). Its
+// tails let a few runs show that the estimates are those of another family or preset.
 constexpr int shift_steps = 81;
 constexpr double shift_width = 0.8;
 constexpr double shift_sigma = 0.06;
 constexpr double freedom = 3;
-// Nothing is ever ruled out: one odd run must not settle all others.
+// Least likelihood of any outcome: one odd run must not settle all others.
 constexpr double floor_of_likelihood = 0.01;
 
 struct Scaled {
   double margin;  // ln(capacity / estimate)
-  double sigma;   // of ln(bytes)
+  double sigma;   // standard deviation of ln(bytes)
 };
 
 double log_of(std::int64_t bytes) {
@@ -44,9 +44,9 @@ Scaled scaled(const FitBelief::Bounds& bounds) {
       std::max(rounded((upper - lower) / 2 / bound_sigmas), narrowest)};
 }
 
-// Of five degrees of freedom: what is a layout's own has heavy tails too, but lighter ones than
-// what a family has wrong. Chosen by tests/tools/bench/planner, as the width: normal tails
-// leave layouts out that fit, heavier ones launch what does not.
+// Distribution function of Student's t with five degrees of freedom. A layout's own error has heavy
+// tails too, but lighter ones than the error of a family. Chosen by tests/tools/bench/planner, as
+// the width is: normal tails leave out layouts that fit, heavier ones launch layouts that do not.
 double student_cdf(double t) {
   constexpr double pi = 3.141592653589793;
   const double x = t / std::sqrt(5.0);
@@ -91,7 +91,8 @@ void FitBelief::normalize() const {
   known_.clear();
 }
 
-/// Runs of earlier sweeps say together what so many of this one would.
+/// Weighs all lessons anew. Runs of earlier sweeps together count as `worth` runs of this one, at
+/// most.
 void FitBelief::weigh_all() const {
   constexpr double worth = 4;
   outdated_ = false;

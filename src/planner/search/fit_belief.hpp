@@ -27,13 +27,13 @@ class FitBelief {
     std::int64_t upper = 0;
     std::int64_t capacity = 0;
   };
-  /// Whether a layout of these bounds ran or ran out of memory: its need is known to be below,
-  /// or above, the capacity.
+  /// Observes that a layout of these bounds ran, or ran out of memory: its need is below, or above,
+  /// the capacity.
   void learn(const Bounds& bounds, bool fitted);
-  /// The same of a run of an earlier sweep. `weight`: how much it says of the layouts here.
-  /// Together they are worth a few runs at most, since their models err in their own way.
+  /// Observes a run of an earlier sweep. `weight`: how much it says of the layouts here. Such runs
+  /// together are worth a few of this sweep at most, since their models err in their own way.
   void remember(const Bounds& bounds, bool fitted, double weight);
-  /// That its need is within `share` of what the device holds.
+  /// Posterior probability that a layout's need is within `share` of the device's capacity.
   [[nodiscard]] double probability(const Bounds& bounds, double share = 1) const;
 
  private:
@@ -53,23 +53,24 @@ class FitBelief {
   void normalize() const;
   std::vector<Lesson> lessons_;
   std::vector<Lesson> remembered_;  // the latest
-  // By all lessons, unless one was remembered since: what is asked next weighs them anew.
+  // Weights by all lessons. If one was remembered since (`outdated_`), the next question weighs all
+  // anew.
   mutable bool outdated_ = false;
   mutable std::vector<Error> errors_;
-  mutable std::vector<Error> likely_;  // without those of no weight
-  // By rounded margin and width; what was asked since the last lesson.
+  mutable std::vector<Error> likely_;  // errors_ of more than negligible weight
+  // Answers since the last lesson, by rounded margin and width.
   mutable std::unordered_map<std::uint64_t, double> known_;
 };
 
 /// A run that ran out of memory, in this cell or in another one.
 struct OutOfMemory {
   SearchPoint is;
-  std::optional<std::size_t> number;  ///< of this cell
-  std::size_t lesson = 0;             ///< of another one, as its caller counts
-  bool revoked = false;               ///< what needs as much has run all the same
+  std::optional<std::size_t> number;  ///< the point's number, if it is of this cell
+  std::size_t lesson = 0;             ///< number of the caller's lesson, if it is of another cell
+  bool revoked = false;               ///< true once a layout that needs as much has run
 };
 
-/// All that a cell knows of memory.
+/// A cell's beliefs about memory: how likely a layout fits, and which layouts an OOM rules out.
 class MemoryBelief {
  public:
   explicit MemoryBelief(std::int64_t capacity) : capacity_(capacity) {}
@@ -82,25 +83,25 @@ class MemoryBelief {
   [[nodiscard]] double fits(const Bounds& bounds) const { return fit_.probability(bounds); }
   /// The chance that one which fits leaves its allocator room.
   [[nodiscard]] double headroom(const Bounds& bounds) const;
-  /// How one with these bounds has ended, where it is certain which layout it was.
+  /// Observes the end of a layout with these bounds, if it is certain which layout it was.
   void observe(const Bounds& bounds, Outcome outcome);
-  /// The same of an earlier sweep.
+  /// Observes a run of an earlier sweep.
   void remember(const Bounds& bounds, Outcome outcome, double weight);
-  /// Kept if it rules out what nothing before it does, and nothing that needs as much has run.
+  /// Keeps an OOM unless an earlier one rules it out, or a layout that needs as much has run.
   void observe_oom(OutOfMemory oom);
-  /// One that ran: what needs no more and ran out of memory did so for a reason that is not
-  /// said, and rules nothing out any longer.
+  /// Observes a layout that ran. An OOM of a layout that needs no more had some unknown reason, and
+  /// rules nothing out any longer.
   void observe_fit(const SearchPoint& point);
-  /// One that ran out of memory and needs no more than `point`; null: nothing rules it out.
-  /// `held_against` is how many of them were compared before, and counts on.
+  /// OOM that rules `point` out, as its layout needs no more; null: none. `held_against`: how many
+  /// OOMs were compared before; it counts on.
   [[nodiscard]] const OutOfMemory* ruled_out_by(
       const SearchPoint& point, std::size_t& held_against) const;
 
  private:
-  std::int64_t capacity_;  // of a GPU
+  std::int64_t capacity_;  // bytes of a GPU
   FitBelief fit_;
-  std::vector<OutOfMemory> out_of_memory_;  // of which none rules a later one out
-  std::vector<SearchPoint> fitting_;        // of which none needs more than a later one
+  std::vector<OutOfMemory> out_of_memory_;  // no earlier one rules a later one out
+  std::vector<SearchPoint> fitting_;        // no earlier one needs as much as a later one
 };
 
 }  // namespace shardsweep

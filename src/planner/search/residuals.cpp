@@ -96,13 +96,14 @@ void ResidualModel::add(const ResidualInput& input, double residual) {
   reset_noise(inputs_.size() - 1);
 }
 
-/// The median of what was measured, where the scale is unknown; else what is predicted.
+/// Median of the residuals if the scale is unknown; else 0, as predicted.
 double ResidualModel::prior_mean() const {
   if (prior_.scale <= 0 || residuals_.empty()) return 0;
   return median_of(residuals_, Even::upper);
 }
 
-/// As if nothing but the scale explained them; what others explain, update_noise() takes out.
+/// Sets the noise as if the scale alone explained the residuals; update_noise() takes out what
+/// other terms explain.
 void ResidualModel::reset_noise(std::size_t first) {
   const double middle = prior_mean();
   for (std::size_t i = first; i < inputs_.size(); ++i)
@@ -182,7 +183,7 @@ double ResidualModel::log_predictive_density() const {
 constexpr int rounds_from_scratch = 6;
 
 /// A cluster file has links from a data sheet: some machines reach a quarter of it. With the second
-/// scale claims on links / 4 are true in 91 % instead of 84 where 95 is said, and the worst of 20
+/// scale claims on links / 4 are true in 91 % instead of 84, if 95 is said. The worst of 20
 /// regrets there falls from 7 to 2 %, for 3 % more GPU-hours (bench_planner, 16 seeds). Its price:
 /// one cell of the published table, for an unknown trainer, ends at a regret of 49 %.
 struct LinkScale {
@@ -241,7 +242,7 @@ void ResidualModel::calibrate() {
 void ResidualModel::fit() {
   constexpr std::size_t fewest = 3;
   const auto count = inputs_.size();
-  // Again whenever there are half as many again.
+  // Calibrate again whenever observations have grown by half.
   if (prior_.calibrate && count >= fewest && 2 * count >= 3 * calibrated_at_) {
     calibrated_at_ = count;
     calibrate();

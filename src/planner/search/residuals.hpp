@@ -26,7 +26,8 @@ inline constexpr const auto& structural_axes = axes_with<AxisUse::structural>;
 using Structure = std::array<std::int64_t, structural_axes.size()>;
 [[nodiscard]] Structure structure_of(const Point& point);
 
-/// Where a layout lies: log2 of degrees and sizes, so that one doubling is one unit.
+/// Coordinates of a layout: log2 of degrees and sizes, scaled so that errors within one unit are
+/// alike.
 inline constexpr std::size_t feature_count = 11;
 using Features = std::array<double, feature_count>;
 /// One number for each part of a step, as in TimeEstimate::weights; one more for tensor
@@ -39,22 +40,22 @@ struct ResidualInput {
   Features features{};
   Parts parts{};  ///< the share that each part has of the step
   Structure structure{};
-  std::int32_t micro_batch = 0;  ///< its size
+  std::int32_t micro_batch = 0;  ///< samples
   std::int32_t cell = 0;         ///< equal in one cell
-  bool remembered = false;       ///< of another sweep, at another time
+  bool remembered = false;       ///< measured by another sweep, at another time
 };
 
 /// Standard deviations, in ln(speed).
 struct ResidualPrior {
-  Parts parts{};         ///< of each part's seconds
-  double shared = 0.15;  ///< of what all points of a cell have in common
-  double own = 0.2;      ///< of what only similar points have in common
-  /// Of a factor that all layouts have in common which have one micro-batch, or one value of a
-  /// structural axis that varies in the cell: a kernel that is slow at that size, a schedule
-  /// that waits. Without it the claims of made-up machines are true in 92.6 instead of 95.7 %
+  Parts parts{};         ///< error of each part's seconds
+  double shared = 0.15;  ///< error that all points of a cell have in common
+  double own = 0.2;      ///< error that only similar points have in common
+  /// Error that layouts share which have the same micro-batch, or the same value of a structural
+  /// axis that varies in the cell. Examples: a kernel that is slow at that size, a schedule that
+  /// waits. Without it the claims about made-up machines are true in 92.6 instead of 95.7 %
   /// (bench_planner, 8 seeds).
   double of_value = 0;
-  double noise = 0.04;  ///< of a measurement, and of what is a layout's alone
+  double noise = 0.04;  ///< observation noise, and the error of a layout alone
   double freedom = 3;   ///< degrees of freedom of the noise: the lower, the heavier its tails
   /// Shares of the variances that cells have in common: of what the machine does (its parts,
   /// its unknown rates), of what all layouts of a cell share, of what some layouts share.
@@ -62,19 +63,19 @@ struct ResidualPrior {
   double across_machine = 0.9;
   double across_shared = 0.7;
   double across_layouts = 0.8;
-  /// And of all that, what runs of an earlier sweep share with those of today: software and
-  /// machine may have changed meanwhile. `bench_planner --remember`, made machines: with 0.7
+  /// Share of all that which runs of an earlier sweep have in common with those of today: software
+  /// and machine may have changed meanwhile. `bench_planner --remember`, made machines: with 0.7
   /// other models' runs save 20 % of the runs, and those of a wrong machine cost none. Before
   /// tensor parallelism between nodes was a part of its own, all of it saved 5 % more than 0.7
   /// and cost 5 % more, and 0.4 saved 4 % less and cost 6 % less.
   double across_sweeps = 0.7;
-  /// What nobody knows of a machine whose rates are not known: its scale, which all layouts
-  /// share, and each part's seconds. Measurements do not make these smaller (`calibrate`): a
-  /// part that no measured layout has is as unknown as before.
+  /// Unknown rates of a machine: its scale, which all layouts share, and each part's seconds.
+  /// Measurements do not make these smaller (`calibrate`): a part that no measured layout has is as
+  /// unknown as before.
   double scale = 0;
   Parts unknown{};
-  /// Of a factor that all layouts with one value of a structural axis have; of the axes that
-  /// vary in the cell.
+  /// Error that layouts share which have the same value of a structural axis, if rates are unknown.
+  /// Only axes that vary in the cell (`varies`) count.
   double structure = 0;
   std::array<bool, structural_axes.size()> varies{};
   bool calibrate = true;  ///< fit() judges by the observations how large errors are
@@ -86,15 +87,15 @@ class ResidualModel {
 
   /// Observations beyond `most_observations` are not taken.
   void add(const ResidualInput& input, double residual);
-  /// To be called between add() and at().
+  /// Fits noise and scales to the observations. Call it between add() and posterior().
   void fit();
   void clear();
   [[nodiscard]] std::size_t size() const { return inputs_.size(); }
 
   struct Posterior {
     double mean = 0;
-    double sigma = 0;  ///< of what would be measured there
-    double noise = 0;  ///< variance of that which is the run's own
+    double sigma = 0;  ///< standard deviation of what a run would measure there
+    double noise = 0;  ///< part of that variance which is a run's own
   };
   [[nodiscard]] Posterior posterior(const ResidualInput& input) const;
 
@@ -104,15 +105,15 @@ class ResidualModel {
   /// Factors on the prior's standard deviations.
   struct Scales {
     double errors = 1;
-    double links = 1;  ///< of those of parts that wait for a network, on top of `errors`
+    double links = 1;  ///< factor for parts that wait for a network, on top of `errors`
     double noise = 1;
   };
-  /// Of two sites: what the scales change, and what they leave alone.
+  /// Kernel of two layouts by terms. Scales multiply `errors` and `links`, and not the others.
   struct Covariance {
     double errors = 0;
     double links = 0;
     double unknown = 0;
-    double common = 0;  ///< of a scale of 1
+    double common = 0;  ///< covariance of a machine's scale, per variance of that scale
   };
 
   [[nodiscard]] Covariance covariance(const ResidualInput& a, const ResidualInput& b) const;
@@ -136,7 +137,7 @@ class ResidualModel {
   std::vector<std::vector<double>> lower_;           // Cholesky factor of K, row by row
   std::vector<double> solved_;                       // lower_^-1 residuals
   std::vector<double> inverse_residuals_;            // K^-1 residuals
-  std::vector<double> inverse_diagonal_;             // of K^-1
+  std::vector<double> inverse_diagonal_;             // diagonal of K^-1
   std::vector<double> row_;                          // scratch
 };
 

@@ -52,7 +52,7 @@ bool is_steady(const Layout& layout) {
   return layout.grad_accum > layout.pp;
 }
 
-/// Whether what `mine` computes again is a part of what `other` does.
+/// True if `other` recomputes all that `mine` recomputes.
 bool recomputes_no_more(Recompute mine, Recompute other) {
   if (mine == other || mine == Recompute::none || other == Recompute::full) return true;
   const auto few = recomputed_modules(mine);
@@ -60,12 +60,12 @@ bool recomputes_no_more(Recompute mine, Recompute other) {
   return few.any() && few.is_part_of(many);
 }
 
-/// Whether a rank of `mine` may hold less of the state than one of `other`.
+/// True if a rank of `mine` may hold less of the state than one of `other`.
 bool shards_more(const Layout& mine, const Layout& other) {
   return mine.zero != 0 && (mine.zero != other.zero || mine.dp > other.dp);
 }
 
-/// Whether it may lack what data parallel ranks need for each other: gradient buckets, and
+/// True if `mine` may lack what data parallel ranks need for each other: gradient buckets, and
 /// buffers of NCCL that grow with their number.
 bool replicates_less(const Layout& mine, const Layout& other) {
   return mine.zero == 0 ? mine.dp < other.dp : mine.dp == 1 && other.dp > 1;

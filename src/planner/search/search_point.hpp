@@ -22,19 +22,19 @@ struct SearchPoint {
   ModelSpec model;
   Point point;
   RunTraits traits;
-  /// What a table leaves out; the point has what is usual there.
+  /// Axes that a table leaves out; `point` has what is usual there.
   UnknownAxes unknown{};
-  /// Kernels and labels that no axis says: points are comparable where they are equal.
+  /// Kernels and labels that no axis says: points are comparable if they are equal.
   std::string software{};
 };
 
-/// How one ended, as far as a search learns from it.
+/// End of a point's run, as far as a search learns from it.
 struct SearchNews {
   Outcome outcome = Outcome::completed;
   double tokens_per_s_per_gpu = 0;  ///< 0: not known
-  std::int64_t peak_bytes = 0;      ///< as the trainer reports it; 0: not known
-  double seconds = 0;               ///< that its attempt took; 0: not known
-  bool cut_short = false;           ///< it ended early: it is no best, whatever its speed
+  std::int64_t peak_bytes = 0;      ///< peak memory that the trainer reports; 0: not known
+  double seconds = 0;               ///< duration of its attempt; 0: not known
+  bool cut_short = false;           ///< ended early, so it is never the best, whatever its speed
   double resolution = 0;            ///< share of its speed that its log rounds away
 };
 
@@ -42,10 +42,10 @@ struct SearchNews {
 // layouts that differ in nothing but sizes of which memory grows, whatever the trainer is.
 // Everything that needs an estimate is FitBelief's to judge, and may be taken back.
 
-/// Whether `b` holds all that `a` holds and nothing less: the same software and mechanisms, at
-/// least as large micro-batches in flight, no more recomputation, no more shards. They may be
-/// of jobs of different sizes: without ZeRO a rank holds the same on any number of nodes.
-/// Nothing is known of points whose table leaves out what memory depends on.
+/// True if `b` holds all that `a` holds: the same software and mechanisms, at least as large
+/// micro-batches in flight, no more recomputation, no more shards. They may be of jobs of different
+/// sizes: without ZeRO a rank holds the same on any number of nodes. False if a table leaves out
+/// for one of them what memory depends on.
 [[nodiscard]] bool needs_as_much(const SearchPoint& b, const SearchPoint& a);
 
 }  // namespace shardsweep

@@ -33,14 +33,14 @@ Features features_of(const SearchPoint& at, const ClusterSpec& cluster) {
       0.3 * log2_of(at.point.gpus), 0.3 * log2_of(parameters(at.model))};
 }
 
-// Of parts. A group of tensor-parallel ranks that leaves its node waits for another network,
-// and errors of one say nothing of the other.
+// Indices into Parts. A group of tensor-parallel ranks that leaves its node waits for another
+// network, and errors of one network say nothing of the other.
 constexpr std::size_t tp_inside_node = 3;
 constexpr std::size_t tp_between_nodes = part_count - 1;
 
-/// Which share of a step each part takes, in the order of TimeEstimate::weights. Not those
-/// weights: they say what a small change does, and of a transfer that is half hidden even more
-/// than its share; errors are not small, and shares add up to one.
+/// Shares that the parts have of a step, in the order of TimeEstimate::weights. Those weights say
+/// what a small change does: for a half-hidden transfer even more than its share. Errors are not
+/// small, and shares add up to one.
 Parts shares_of(const TimeEstimate& time, bool between_nodes) {
   const double slot = time.compute_s + time.memory_s + time.launch_s + time.tp_s + time.pp_s;
   const double each = (slot > 0 ? (slot + time.bubble_s) / slot : 1) / time.step_s;
@@ -58,17 +58,18 @@ constexpr double tp_between_nodes_once_sigma = 0.3;
 constexpr double telling_share = 0.1;
 /// A factor of four either way, uniform in its logarithm.
 constexpr double unknown_rate_sigma = 0.8;
-/// Of a machine of which nothing is known, twice as far.
+/// Scale of a machine of which nothing is known: twice as far off.
 constexpr double unknown_scale_sigma = 1.6;
-/// Of a family's habits on hardware that it was never fitted on.
+/// Habits of a family on hardware that it was never fitted on.
 constexpr double unknown_own_sigma = 0.3;
 constexpr double unknown_structure_sigma = 0.25;
-/// With known rates: measured on published tables and on made ones (tests/tools/bench/planner).
+/// Error that layouts with one value share if rates are known. Measured on published tables and on
+/// made-up ones (tests/tools/bench/planner).
 constexpr double of_value_sigma = 0.07;
 /// Rates of a CPU were measured in an hour of its own: processes share it.
 constexpr double shared_cpu_scale_sigma = 0.7;
-/// Of one run, where others share the machine or nothing is known of it. On GPUs of a known
-/// kind runs repeat within a few percent (ResidualPrior::noise).
+/// Noise of one run, if others share the machine or nothing is known of it. On GPUs of a known kind
+/// runs repeat within a few percent (ResidualPrior::noise).
 constexpr double noise_of_unknown = 0.07;
 
 ResidualPrior residual_prior(const UnknownRates& unknown, bool on_cpu, bool seen_twice) {
@@ -146,8 +147,8 @@ void SpeedBelief::observe(const ResidualInput& input, double speed, double predi
   if (input.parts[tp_between_nodes] >= telling_share) ++shown_between_;
 }
 
-/// Of other cells the last that were about as fast as their cell's best: what makes layouts
-/// slow there is not what has to be known here.
+/// Takes in the last runs of other cells that were about as fast as their cell's best. Reasons why
+/// layouts are slow there need not be known here.
 void SpeedBelief::add_others() {
   constexpr double about = 0.7;
   constexpr std::size_t most = 60;

@@ -23,14 +23,14 @@ class SpeedBelief {
  public:
   explicit SpeedBelief(const ClusterSpec& cluster);
 
-  /// ResidualSite::cell of the cell's own runs.
+  /// ResidualInput::cell of the cell's own runs.
   static constexpr std::int32_t own_cell = 0;
 
   [[nodiscard]] ResidualInput input_of(const SearchPoint& point, const TimeEstimate& time) const;
   /// A point joins the cell; `first` is the structure of its first point, null if this is it.
   void widen(const Point& point, const Structure& structure, const Structure* first);
-  /// ResidualSite::cell of the cell that such a point of another one is in.
-  /// Of an earlier sweep it is another cell (`remembered`).
+  /// ResidualInput::cell of a point of another cell. In an earlier sweep (`remembered`) its cell is
+  /// one of its own.
   [[nodiscard]] std::int32_t cell_of(const SearchPoint& point, bool remembered = false);
 
   /// Another cell had a run, whether or not its speed is known.
@@ -69,10 +69,10 @@ class SpeedBelief {
   ResidualModel residuals_;
   std::vector<Measured> measured_;
   std::size_t shown_between_ = 0;     // runs that show tensor parallelism between nodes
-  bool between_shown_twice_ = false;  // residuals_ believes them
-  std::size_t learnt_ = 0;            // how many of them the residuals know
+  bool between_shown_twice_ = false;  // residuals_ has the full prior for it
+  std::size_t learnt_ = 0;            // how many of measured_ the residuals know
   std::size_t others_ended_ = 0;      // runs of other cells
-  std::size_t others_learnt_ = 0;     // those that the residuals were last built with
+  std::size_t others_learnt_ = 0;     // others_ended_ when the residuals were last built
   std::map<std::array<std::int64_t, 5>, std::int32_t> others_;  // cells, by what they are
 };
 

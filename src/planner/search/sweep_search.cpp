@@ -18,7 +18,7 @@
 namespace shardsweep {
 namespace {
 
-/// Memory in pieces tells nothing of what other layouts need.
+/// Outcome to learn from: fragmented memory tells nothing of what other layouts need.
 Outcome outcome_of(const TrialRow& trial) {
   return trial.fragmented ? Outcome::crashed : *trial.outcome;
 }
@@ -84,7 +84,7 @@ void SweepSearch::remember(SearchPoint point, const SearchNews& news) {
 void SweepSearch::end(TrialId trial, const SearchNews& news) {
   const auto* const place = place_of(trial);
   if (place == nullptr) return;
-  // What a search has spared is not over: its cell may be opened again.
+  // A spared trial is not over: its cell may be opened again.
   auto& search = place->cell->search;
   if (news.outcome == Outcome::skipped && search.is_spared(place->number)) return;
   const auto [known, fresh] = ended_.try_emplace(trial, news);
@@ -125,7 +125,8 @@ void SweepSearch::observe(std::span<const Change> changes) {
   }
 }
 
-/// Once: what an attempt used that had ended before this search was made is counted already.
+/// Counts an attempt's GPU-hours, once. An attempt that had ended before this search was made is
+/// counted already.
 void SweepSearch::bill(const Place& place, const AttemptRow& attempt) {
   if (attempt.state == State::running) started_at_[attempt.id] = attempt.started_at;
   const auto start = started_at_.find(attempt.id);
@@ -147,8 +148,8 @@ void SweepSearch::teach(Cell& cell) {
   }
 }
 
-/// What is not waiting has been started, or ended by somebody else's decision. Only a change is
-/// told to its cell, which may have 100,000 points.
+/// Tells cells which points wait; others have been started, or ended by somebody else's decision.
+/// Only a change is told to a cell, which may have 100,000 points.
 void SweepSearch::sync(const std::vector<const TrialRow*>& waiting, Advice& advice) {
   std::vector<const TrialRow*> rows(places_.size(), nullptr);
   for (const auto* trial : waiting) {

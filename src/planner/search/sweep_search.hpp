@@ -29,12 +29,12 @@ using CellInOrder = std::pair<std::int64_t, CellKey>;  ///< parameters of the mo
 struct SearchTrial {
   TrialId id = 0;
   SearchPoint point;
-  bool started = false;  ///< it has, or had, an attempt
-  bool asked = false;    ///< somebody wants it by name: it is never skipped
-  bool spared = false;   ///< it ended skipped because its cell's search was over
+  bool started = false;  ///< has an attempt, or had one
+  bool asked = false;    ///< wanted by name, so never skipped
+  bool spared = false;   ///< ended skipped, as a search left it out and may take it back
   std::optional<SearchNews> news;
-  double gpu_hours = 0;  ///< of its attempts that are over
-  /// Of its attempt that runs, and since when; 0: none.
+  double gpu_hours = 0;  ///< GPU-hours of its attempts that are over
+  /// The attempt that runs, and since when; 0: none.
   AttemptId running = 0;
   Timestamp running_since = 0;
 };
@@ -44,15 +44,15 @@ class SweepSearch {
   SweepSearch(const SearchSettings& settings, ClusterSpec cluster, Predictor predictor,
       const LaunchCost& cost = {}, MakeAlternatives make_alternatives = nullptr);
 
-  /// In the plan's order.
+  /// Adds a trial. To be called in the plan's order.
   void add(const SearchTrial& trial);
   /// How a trial has ended; a second call changes nothing.
   void end(TrialId trial, const SearchNews& news);
-  /// What was measured elsewhere, under this name; for all cells.
+  /// Adds a run elsewhere, under this name, to what all cells learn from.
   void learn(SearchPoint point, const SearchNews& news, std::string name = "a run elsewhere");
-  /// What an earlier sweep has measured: it says less than what is measured today.
+  /// Adds a run of an earlier sweep, which says less than a measurement of today.
   void remember(SearchPoint point, const SearchNews& news);
-  /// What a tick has learnt, before or after it is committed: a second call changes nothing.
+  /// Observes a tick's changes, before or after they are committed. A second call changes nothing.
   void observe(std::span<const Change> changes);
   /// A trial whose run had ended cancelled was measured all the same: made anew from the
   /// database, a search knows of that.
@@ -68,25 +68,25 @@ class SweepSearch {
     std::string after_oom_name{};
   };
   struct Advice {
-    std::vector<const TrialRow*> order;  ///< of those that wait, the next to start first
-    std::vector<Skip> skip;              ///< of those that wait
+    std::vector<const TrialRow*> order;  ///< trials that wait, the next to start first
+    std::vector<Skip> skip;              ///< trials that wait and are left out
   };
   /// Trials that ended spared and may be the fastest after all: what was measured since then
   /// contradicts the ground for ending their cell. Planned again, they wait.
   [[nodiscard]] std::vector<TrialId> to_reopen();
-  /// `trials` of the world that are planned wait.
+  /// Order and skips for the planned trials. Others of the sweep have been started, or have ended.
   [[nodiscard]] Advice advise(const std::vector<const TrialRow*>& waiting);
 
-  /// What a trial that is to start now is held against; none: it runs to its end.
+  /// Step time above which a trial that starts now is cut short; none: it runs to its end.
   struct Bound {
     TrialId leader = 0;  ///< the fastest of its cell so far
-    // Of a train step with the trial's own batch.
+    // Times of a train step with the trial's own batch.
     double leader_step_ms = 0;
     double give_up_above_ms = 0;
   };
   [[nodiscard]] std::optional<Bound> bound_of(TrialId trial) const;
 
-  /// What is expected of a trial that is to run now; none: it is not known.
+  /// Expectations for a trial that is to run now; none: not known.
   [[nodiscard]] std::optional<CellSearch::Outlook> outlook_of(TrialId trial);
 
   [[nodiscard]] const SearchSettings& settings() const { return settings_; }
@@ -94,21 +94,21 @@ class SweepSearch {
  private:
   struct Cell {
     CellSearch search;
-    std::vector<TrialId> trials;      // by number
-    std::vector<std::size_t> places;  // the same, of places_
+    std::vector<TrialId> trials;      // trials by the search's number
+    std::vector<std::size_t> places;  // places in places_, by the search's number
     double gpu_hours = 0;
     std::size_t taught = 0;  // how many of lessons_ it has
   };
   struct Place {
     Cell* cell;
     std::size_t number;
-    const TrialRow* waits = nullptr;  // its row, if it waits
-    bool is_told = false;             // its cell knows whether it waits
+    const TrialRow* waits = nullptr;  // row of its trial, if it waits
+    bool is_told = false;             // true: its cell knows whether it waits
   };
   struct Lesson {
     const Cell* from;
     TrialId trial;
-    std::string name;  // of one that is no trial
+    std::string name;  // name of a run that is no trial
     SearchPoint point;
     SearchNews news;
     bool remembered = false;
@@ -127,14 +127,14 @@ class SweepSearch {
   LaunchCost cost_;
   MakeAlternatives make_alternatives_;
   std::map<CellInOrder, Cell> cells_;
-  std::vector<Place> places_;                         // in the order of adding
-  std::unordered_map<TrialId, std::size_t> numbers_;  // of places_
+  std::vector<Place> places_;                         // trials in the order of adding
+  std::unordered_map<TrialId, std::size_t> numbers_;  // indices into places_
   std::map<TrialId, SearchNews> ended_;
-  bool outdated_ = false;  // what has ended cancelled was measured
+  bool outdated_ = false;  // a run was measured that had ended otherwise
   std::set<TrialId> asked_;
   std::map<AttemptId, Timestamp> started_at_;
-  std::set<AttemptId> billed_;   // their GPU-hours are counted
-  std::vector<Lesson> lessons_;  // for all cells, where they learn from each other
+  std::set<AttemptId> billed_;   // attempts whose GPU-hours are counted
+  std::vector<Lesson> lessons_;  // runs that cells are taught, in the order of observing
 };
 
 }  // namespace shardsweep

@@ -16,21 +16,21 @@ namespace shardsweep {
 /// P(X < x) of the standard normal distribution.
 [[nodiscard]] double normal_cdf(double x);
 
-/// What a launch takes.
+/// Costs of a launch.
 struct LaunchCost {
-  double start_s = 60;      ///< before its first train step
-  double oom_s = 60;        ///< of one that runs out of memory
+  double start_s = 60;      ///< seconds before its first train step
+  double oom_s = 60;        ///< seconds of a launch that runs out of memory
   std::int32_t steps = 13;  ///< train steps, with those that warm up
   std::int32_t warmup = 3;
-  /// It ends after two timed steps where they take so many times as long as those of the best;
-  /// 0: it never does.
+  /// Factor on the step time of the best above which a launch ends after two timed steps; 0: never.
   double cut_short = 0;
-  /// The steps of one that ends early, for reasons that steps of `step_s` show: two timed ones,
-  /// or two that warm up where they are long and far above the bound (attempt/cut_short).
+  /// Steps of a launch that ends early, if a step takes `step_s` and the bound is `above_s`: two
+  /// timed ones, or two that warm up if they are long and far above the bound (attempt/cut_short).
   [[nodiscard]] std::int32_t cut_steps(double step_s, double above_s) const;
 };
 
-/// What launches take here: what was expected, as long as no run has shown more.
+/// Costs of launches as learnt here: a mean over runs, in which the expected cost counts as one
+/// run.
 class CostBelief {
  public:
   explicit CostBelief(const LaunchCost& expected) : cost_(expected) {}
@@ -46,10 +46,10 @@ class CostBelief {
 
 /// One answer to how fast a layout is, if it fits: a normal of ln(tokens/s per GPU).
 struct SpeedGuess {
-  double chance = 1;  ///< of this answer; those of a layout add up to 1
+  double chance = 1;  ///< probability of this answer; those of a layout add up to 1
   double mean = 0;
-  double sigma = 0;  ///< of what would be measured
-  double noise = 0;  ///< variance of that which is the run's own
+  double sigma = 0;  ///< standard deviation of what would be measured
+  double noise = 0;  ///< part of that variance which is the run's own
 };
 using SpeedGuesses = std::span<const SpeedGuess>;
 
@@ -58,10 +58,10 @@ using SpeedGuesses = std::span<const SpeedGuess>;
 /// Mean and standard deviation of all answers together; its chance is 1.
 [[nodiscard]] SpeedGuess moments_of(SpeedGuesses guesses);
 
-/// What is expected of a layout.
+/// Expectations for a layout.
 struct Prospect {
-  SpeedGuesses speeds;  ///< at least one
-  double mean = 0;      ///< of all of them
+  SpeedGuesses speeds;  ///< never empty
+  double mean = 0;      ///< mean over all of them
   double fits = 1;      ///< chance that memory suffices
 };
 
@@ -69,11 +69,11 @@ struct Prospect {
 /// Welch 1998, equation 15), over all answers. Finite however hopeless a layout is.
 [[nodiscard]] double log_expected_improvement(SpeedGuesses guesses, double best);
 
-/// What a launch is expected to take, in seconds.
+/// Expected seconds of a launch.
 [[nodiscard]] double expected_seconds(double fits, double step_s, const LaunchCost& cost);
 
 /// ln of expected improvement x chance to fit: what a launch that takes no time would be worth.
-/// The chance as a factor is Gardner et al. 2014, equation 6. Where nothing was measured (no best)
+/// The chance as a factor is Gardner et al. 2014, equation 6. If nothing was measured (no best)
 /// the speed itself is the improvement.
 [[nodiscard]] double log_gain(const Prospect& prospect, const std::optional<double>& best);
 
