@@ -13,7 +13,7 @@ std::size_t total(const std::vector<std::size_t>& widths) {
   return std::accumulate(widths.begin(), widths.end(), gaps);
 }
 
-/// What is left of the width goes to the columns that fold, in their order.
+/// Gives the rest of the width to the columns that fold, in their order.
 void widen(Arrangement& arrangement, const std::vector<ColumnShape>& columns, std::size_t width) {
   for (std::size_t i = 0; i < arrangement.shown.size(); ++i) {
     auto& own = arrangement.widths[i];

@@ -13,19 +13,19 @@ inline constexpr std::size_t column_gap = 2;
 
 /// A column as it wants to stand.
 struct ColumnShape {
-  std::size_t width = 0;  ///< of its widest text, title included
-  std::size_t least = 0;  ///< what it can live with: less than `width` where its text may fold
-  std::size_t rank = 0;   ///< importance; 0: the name of a row, which folds only where it must
+  std::size_t width = 0;  ///< width of its widest text, title included
+  std::size_t least = 0;  ///< least width that it needs: less than `width` if its text may fold
+  std::size_t rank = 0;   ///< importance; 0: the name of a row, which folds only if it must
   bool same = false;      ///< every row has the same text
   bool empty = false;     ///< every row has nothing
 };
 
 struct Arrangement {
   bool vertical = false;            ///< a block per row instead of a line
-  std::vector<std::size_t> shown;   ///< in the order of the table
-  std::vector<std::size_t> widths;  ///< of the shown ones
+  std::vector<std::size_t> shown;   ///< columns that stand in the table, in its order
+  std::vector<std::size_t> widths;  ///< widths of the shown columns
   std::vector<std::size_t> same;    ///< go into a line above the table
-  std::vector<std::size_t> hidden;  ///< for want of width
+  std::vector<std::size_t> hidden;  ///< columns left out for want of width
 };
 
 enum class Choice : std::uint8_t {

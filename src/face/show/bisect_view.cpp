@@ -15,10 +15,10 @@
 namespace shardsweep {
 namespace {
 
-/// What stays unexplained of the whole change, before it is worth a sentence.
+/// Largest share of the whole change that may stay unexplained without a sentence about it.
 constexpr double most_unexplained = 0.25;
 
-/// It ended by what it is, and not by what happened around it.
+/// True if a run ended by its version's own fault, and not by what happened around it.
 bool is_own_fault(const std::string& outcome) {
   const auto found = outcome_from(outcome);
   if (!found || *found == Outcome::completed || *found == Outcome::cancelled ||
@@ -44,7 +44,7 @@ double median_of_steps(std::vector<double> times) {
 
 /// Two runs of one number.
 struct BisectPair {
-  std::map<std::size_t, const BisectRun*> runs{};  ///< by place
+  std::map<std::size_t, const BisectRun*> runs{};  ///< runs by the place of their version
   [[nodiscard]] bool is_whole() const { return runs.size() == 2; }
   [[nodiscard]] BisectStep step() const { return {runs.begin()->first, runs.rbegin()->first}; }
   [[nodiscard]] const BisectRun& good() const { return *runs.begin()->second; }
@@ -103,7 +103,7 @@ const BisectVerdict* whole_change(
   return verdict_of_step(decision, {0, versions.size() - 1});
 }
 
-/// Whether one version explains all of it.
+/// Adds the whole change, and a warning if one version does not explain all of it.
 void say_share(const std::vector<BisectVersion>& versions, const BisectDecision& decision,
     std::vector<std::string>& lines) {
   const auto* own = verdict_of_step(decision, {decision.first, decision.last});

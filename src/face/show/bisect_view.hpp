@@ -22,15 +22,15 @@ inline constexpr std::array<std::string_view, 9> word_table<BisectEnd>{"goes on"
 
 /// A commit, or an image of a list.
 struct BisectVersion {
-  std::string id;     ///< as it is checked out, or started
+  std::string id;     ///< commit or image, as it is checked out or started
   std::string name;   ///< shorter, as it is printed and as it stands in the results
-  std::string about;  ///< who, when and what; may be empty
+  std::string about;  ///< author, date and subject; may be empty
 };
 
 /// A trial of a bisection, as the database has it.
 struct BisectRun {
   std::string version;    ///< BisectVersion::name
-  std::int64_t pair = 0;  ///< its repeat: two runs of one number are a pair
+  std::int64_t pair = 0;  ///< number of its repeat: two runs of one number are a pair
   bool open = false;
   std::string outcome;  ///< empty: it has not ended
   std::string cause;
@@ -50,19 +50,19 @@ inline constexpr auto described<BisectRun> = Entries{
     Field{"step_ms", &BisectRun::step_ms},
 };
 
-/// What of it decides.
+/// Evidence of a bisection from its runs, for its decision and its answer.
 struct BisectRecord {
   BisectFacts facts;
   bool open = false;
-  std::vector<BisectStep> steps{};              ///< in the order in which they were begun
-  std::map<std::size_t, std::string> broken{};  ///< by place: why
+  std::vector<BisectStep> steps{};              ///< steps in the order in which they began
+  std::map<std::size_t, std::string> broken{};  ///< reasons of broken versions, by place
   /// Medians of a train step over a step's pairs: of the good one, of the candidate.
   std::map<BisectStep, std::pair<double, double>> step_ms{};
   std::vector<std::pair<std::int64_t, BisectStep>> pairs{};  ///< by number, all that were begun
   std::int64_t runs = 0;                                     ///< measured
 };
 
-/// `unbuilt`: versions that their hook could not make, by place. Two runs are a pair where one
+/// `unbuilt`: versions that their hook could not make, by place. Two runs are a pair if one
 /// allocation measured both. A version of which every run ended by its own fault is broken.
 [[nodiscard]] BisectRecord bisect_record(const std::vector<BisectVersion>& versions,
     const std::vector<BisectRun>& runs, const std::map<std::size_t, std::string>& unbuilt);

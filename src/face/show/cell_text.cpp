@@ -38,7 +38,7 @@ bool is_harmful(CodePoint point) {
       [point](const Range& range) { return range.first <= point && point <= range.last; });
 }
 
-/// What our own texts have beyond ASCII.
+/// ASCII text for a character beyond ASCII that our own texts have.
 struct Substitute {
   CodePoint point;
   std::string_view text;
@@ -182,7 +182,7 @@ std::string printable(std::string_view text) {
 
 namespace {
 
-/// Of a code of colour or weight that begins here; 0: another text.
+/// Length of the code of colour or weight at the beginning of `text`; 0 if it has none.
 std::size_t colour_length(std::string_view text) {
   if (!text.starts_with("\x1b[")) return 0;
   const std::size_t end = text.find_first_not_of("0123456789;", 2);
@@ -262,8 +262,8 @@ std::size_t fitting(std::string_view text, std::size_t width) {
   return at;
 }
 
-/// Where the line that begins `text` ends: at a blank where one is in reach, else behind a mark
-/// within a name, else where the width ends.
+/// End of the line that begins `text`: at a blank in reach, else behind a mark within a name, else
+/// at the full width.
 std::size_t line_end(std::string_view text, std::size_t width) {
   const auto most = fitting(text, width);
   if (most == text.size() || text[most] == ' ') return most;

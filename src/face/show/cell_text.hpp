@@ -19,7 +19,7 @@ namespace shardsweep {
 /// _at.
 [[nodiscard]] std::string humanised(std::string_view column, const Value& value);
 
-/// Where a column's integers are microseconds since 1970.
+/// True if a column's integers are microseconds since 1970.
 [[nodiscard]] bool is_time(std::string_view column);
 
 /// Local time, `2026-11-22 14:03:07`; empty for 0.
@@ -33,7 +33,8 @@ namespace shardsweep {
 /// that views put there.
 [[nodiscard]] std::string for_terminal(std::string_view text);
 
-/// Without UTF-8: × becomes x, … becomes ..., and other characters become \u{NNNN}.
+/// Text as it is with `utf8`; else × becomes x, … becomes ..., and other characters become
+/// \u{NNNN}.
 [[nodiscard]] std::string in_charset(std::string_view text, bool utf8);
 
 /// Columns that printable text takes on a terminal: wide East Asian characters and emoji two,
@@ -49,8 +50,8 @@ enum class Align : std::uint8_t { left, right };
 [[nodiscard]] std::vector<std::string> folded(
     std::string_view text, std::size_t width, std::size_t indent = 0);
 
-/// The same of each line of `text`, `indent` blanks before the further lines; without a width
-/// each line as it is.
+/// Each line of `text` as folded() has it, with `indent` blanks before its further lines; without a
+/// width each line as it is.
 [[nodiscard]] std::string fold_lines(
     std::string_view text, std::optional<std::size_t> width, std::size_t indent = 0);
 

@@ -14,7 +14,7 @@
 
 namespace shardsweep {
 
-/// Who sees a column.
+/// Readers of a column.
 enum class For : std::uint8_t {
   all,
   people,    ///< table and markdown
@@ -23,22 +23,23 @@ enum class For : std::uint8_t {
 
 template <class Row>
 struct Column {
-  std::string name;                          ///< in csv and json; also tells the unit
-  std::function<Value(const Row&)> value{};  ///< none: words for people alone
+  std::string name;                          ///< name in csv and json; also tells the unit
+  std::function<Value(const Row&)> value{};  ///< value of a row; none: words for people alone
   For whom = For::all;
-  std::string title{};                            ///< for people; empty: that of the name
-  std::function<std::string(const Row&)> text{};  ///< for people; none: the value with its unit
+  std::string title{};                            ///< heading for people; empty: that of the name
+  std::function<std::string(const Row&)> text{};  ///< text for people; none: value and unit
 };
 
 template <class Row>
 using View = std::vector<Column<Row>>;
 
-/// What is predicted or measured is positive; 0 is not known.
+/// The value, or NULL for 0: numbers that were predicted or measured are positive.
 [[nodiscard]] inline Value known(double value) {
   return value > 0 ? Value(value) : Value();
 }
 
-/// Of an axis of words the word; a switch is 0 or 1, which people read by the axis' name.
+/// Value of an axis: the word of an axis of words, else the number. A switch is 0 or 1, which
+/// people read by the axis' name.
 [[nodiscard]] inline Value axis_value(const AxisInfo& axis, const Point& point) {
   if (axis.kind == AxisKind::word) return axis_text(axis, axis.get(point));
   return axis.get(point);
@@ -116,7 +117,7 @@ void write_view(fmt::memory_buffer& out, const View<Row>& columns, std::span<con
   records.end();
 }
 
-/// What csv and json hold.
+/// Table of what csv and json hold.
 template <class Row>
 [[nodiscard]] Table view_table(const View<Row>& columns, const std::vector<Row>& rows) {
   Table table;

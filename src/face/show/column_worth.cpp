@@ -13,11 +13,11 @@ namespace {
 constexpr std::array<std::string_view, 43> order{// The answer.
     "layout", "outcome", "tokens_per_s_per_gpu", "change_share", "first_tokens_per_s_per_gpu",
     "second_tokens_per_s_per_gpu",
-    // What the row is of.
+    // The row's cell.
     "model", "gpus", "nodes", "cluster", "seq_len",
     // How sure it is.
     "certainty", "against_the_fastest", "against_the_cheaper", "reason", "mark", "state",
-    // What it costs.
+    // Costs, and the lead that they buy.
     "train_step_ms", "peak_memory_bytes", "mfu", "tokens_per_s", "efficiency_share",
     "gpu_hours_per_billion_tokens", "lead_share", "behind_share", "doubts", "to_settle", "verdict",
     // How it came about.

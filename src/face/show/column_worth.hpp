@@ -13,7 +13,7 @@ namespace shardsweep {
 [[nodiscard]] std::size_t worth_of(std::string_view column);
 [[nodiscard]] std::size_t columns_of_worth();
 
-/// Its values are sentences, which may go over several lines of a row.
+/// True if the column's values are sentences, which may go over several lines of a row.
 [[nodiscard]] bool is_prose(std::string_view column);
 
 }  // namespace shardsweep

@@ -43,16 +43,16 @@ inline constexpr std::array<ExitCodeInfo, 5> exit_code_table{{
 /// Every trial has ended, and no control that may have one measured again is to come.
 [[nodiscard]] bool is_over(const SweepStatus& status);
 
-/// Of all sweeps those that somebody who names none asks about: what is not over, and the one
-/// submitted last. What ended before it is settled, however it ended.
+/// Sweeps that are meant if none is named: those that are not over, and the one submitted last.
+/// Sweeps that ended before it are settled, however they ended.
 [[nodiscard]] std::vector<SweepStatus> current_of(const std::vector<SweepStatus>& sweeps);
 
 struct SweepVerdict {
   ExitCode code = ExitCode::done;
-  std::string sentence;  ///< why it is not 0; empty where it is
+  std::string sentence;  ///< why it is not 0; empty if it is
 };
 
-/// Of sweeps together: 3 before 1 before 0.
+/// Verdict of several sweeps together: 3 before 1 before 0.
 [[nodiscard]] SweepVerdict verdict_of(const std::vector<SweepStatus>& sweeps);
 
 /// "31 completed, 4 oom, 2 skipped": the outcomes that occurred.

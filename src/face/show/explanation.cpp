@@ -72,7 +72,8 @@ StepParts measured_step(std::map<std::string, double>& phases,
   parts.pp = taken(phases, "transfer");
   parts.update = taken(phases, "gradient_norm") + taken(phases, "optimizer");
   parts.dp = taken(phases, "reduction");
-  // Beyond the reduction: ZeRO 1 and 2 wait for weights after the update, ZeRO 3 within layers.
+  // Waits beyond the reduction are for weights: ZeRO 1 and 2 wait after the update, ZeRO 3 within
+  // layers.
   const double beyond = std::max(0.0, waited("dp") - parts.dp);
   const double after = zero == 3 ? 0 : std::min(beyond, parts.update);
   const double within = std::min(beyond - after, parts.compute);
@@ -91,7 +92,7 @@ std::string in_parts(std::initializer_list<std::pair<const char*, double>> parts
   return text;
 }
 
-/// What a part holds. Shares of nominal rates have no times.
+/// Detail of a part: its measured and its predicted times. Shares of nominal rates have no times.
 std::string step_detail(std::string_view measured, const std::string& predicted) {
   return predicted.empty() ? std::string(measured)
                            : fmt::format("{}; predicted: {}", measured, predicted);
@@ -172,7 +173,7 @@ Table step_table(
   return table;
 }
 
-/// What shardbench calls its classes of memory, and what the prediction calls them.
+/// Shardbench's names for classes of memory, each with the class of the prediction.
 constexpr std::array<std::pair<std::string_view, MemoryClass>, 6> runner_classes{
     {{"parameters", MemoryClass::weights}, {"gradients", MemoryClass::gradients},
         {"optimizer", MemoryClass::optimizer}, {"activations", MemoryClass::activations},

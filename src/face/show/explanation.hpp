@@ -19,7 +19,7 @@ namespace shardsweep {
 struct TrialToExplain {
   const Rows& trials;
   std::size_t row = 0;
-  std::optional<ModelSpec> model{};      ///< none: nothing is predicted
+  std::optional<ModelSpec> model{};      ///< model of the trial; none: nothing is predicted
   std::optional<ClusterSpec> cluster{};  ///< likewise
 };
 

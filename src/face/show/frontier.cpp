@@ -20,7 +20,7 @@ namespace {
 
 /// A layout of one group with its cost.
 struct Offer {
-  std::size_t row = 0;  ///< of the layouts
+  std::size_t row = 0;  ///< row in the table of layouts
   double cost = 0;
   Ranked ranked{};
   bool beaten = false;
@@ -50,7 +50,7 @@ class Layouts {
     return "nodes";
   }
 
-  /// What layouts of a group have in common, as a title.
+  /// Title of a group: the settings that its layouts have in common.
   [[nodiscard]] std::string title(std::size_t row, bool with_size) const {
     auto title = rows_.text(row, "model");
     const auto nodes = rows_.integer(row, "nodes");
@@ -78,7 +78,7 @@ class Layouts {
   std::vector<std::string> vars_;
 };
 
-/// By model, sequence length and size: a title's text would put 16 nodes before 2.
+/// Groups by model, sequence length and size: the text of a title would put 16 nodes before 2.
 std::vector<Alternatives> in_order(
     const std::map<std::string, Alternatives>& groups, const Layouts& layouts) {
   std::vector<Alternatives> all;

@@ -13,10 +13,10 @@
 
 namespace shardsweep {
 
-/// What speed is held against.
+/// Cost that speed is held against.
 enum class FrontierCost : std::uint8_t {
   memory,  ///< peak memory of a GPU, within a cell
-  nodes,   ///< nodes, or GPUs where worlds are counted by them: the best of each cell
+  nodes,   ///< nodes, or GPUs if worlds are counted by them: the best of each cell
 };
 template <>
 inline constexpr std::array<std::string_view, 2> word_table<FrontierCost>{"memory", "nodes"};
@@ -31,7 +31,7 @@ struct FrontierPoint {
 /// Layouts that are alternatives.
 struct FrontierGroup {
   std::string title;                  ///< "llama-1b, 4 nodes, seq_len 4096"
-  std::vector<FrontierPoint> points;  ///< by cost
+  std::vector<FrontierPoint> points;  ///< points in the order of their cost
 };
 
 struct Frontier {
@@ -41,7 +41,7 @@ struct Frontier {
   Table table;  ///< a row for each point that is not beaten; its note says what is left out
 };
 
-/// From the rows of Reader::layouts(). Each row of the answer says how sure it is that the
+/// Frontier of the rows of Reader::layouts(). Each row of its table says how sure it is that the
 /// layout is faster than the cheaper one above it.
 [[nodiscard]] Frontier frontier(const Table& layouts, FrontierCost by);
 

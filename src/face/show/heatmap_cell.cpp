@@ -89,7 +89,7 @@ std::string published_text(const HeatmapCell& cell) {
             ": not ranked here, because other software ({}) measured it. "
             "--all-versions ranks it too.",
             cell.published_by);
-  // Of two runs of one cell the slower one has the higher MFU.
+  // A slower run of the same cell has the higher MFU only if its FLOPs are counted otherwise.
   if (cell.published_gap && *cell.published_gap > 0)
     text += fmt::format(
         ": {} slower. Its MFU is higher only because the table counts more FLOPs per token "

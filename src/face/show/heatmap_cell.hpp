@@ -12,11 +12,10 @@ namespace shardsweep {
 
 [[nodiscard]] bool is_measured(const HeatmapCell& cell);
 
-/// Of what was measured alone.
+/// Scale of the measured values alone.
 [[nodiscard]] ColourScale colour_scale(const Heatmap& heatmap);
 
-/// "tokens/s/GPU of the fastest layout of each cell", the facet before
-/// it.
+/// "tokens/s/GPU of the fastest layout of each cell", the facet before it.
 [[nodiscard]] std::string heatmap_title(const Heatmap& heatmap);
 
 /// A value of this heatmap, with its unit.
@@ -29,23 +28,23 @@ namespace shardsweep {
 /// empty if nothing was ranked.
 [[nodiscard]] std::string certainty_text(const HeatmapCell& cell);
 
-/// What that says, in a sentence with the cell's own numbers; empty where it says nothing.
+/// Sentence that explains certainty_text() with the cell's own numbers; empty if that is empty.
 [[nodiscard]] std::string certainty_meaning(const HeatmapCell& cell);
 
 /// The cell whose certainty has most numbers, for a legend; nullptr where nothing was ranked.
 [[nodiscard]] const HeatmapCell* most_certain(const Heatmap& heatmap);
 
-/// Which layout the imported table's own MFU ranks first, and why that is not the best one
-/// here; empty where it is.
+/// Layout that the imported table's own MFU ranks first, and why it is not the best one here; empty
+/// if it is.
 [[nodiscard]] std::string published_text(const HeatmapCell& cell);
 
 /// The short name of the constraint that left every layout out: `memory`; else empty.
 [[nodiscard]] std::string rule_of(const HeatmapCell& cell);
 
-/// What a status that is no value means: a sentence for a legend.
+/// Meaning of a status that is no value: a sentence for a legend.
 [[nodiscard]] std::string_view cell_meaning(std::string_view status);
 
-/// All that is known of a cell in one line of words, for a tooltip or a screen reader.
+/// One line of words with all that is known of a cell, for a tooltip or a screen reader.
 [[nodiscard]] std::string cell_sentence(
     const Heatmap& heatmap, std::size_t row, std::size_t column);
 

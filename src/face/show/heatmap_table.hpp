@@ -8,9 +8,9 @@
 
 namespace shardsweep {
 
-/// For a spreadsheet: the first column has the rows' labels, then one column per label of the
-/// other axis, named `nodes=4`. A cell is the value, else the status as a word; empty where the
-/// sweep has no such point. A facet's column stands before all.
+/// Heatmap for a spreadsheet: the first column has the rows' labels, then one column per label of
+/// the other axis, named `nodes=4`. A cell is the value, else the status as a word; it is empty if
+/// the sweep has no such point. A facet's column stands before all.
 [[nodiscard]] Table heatmap_matrix(const Heatmap& heatmap);
 
 /// One row per cell: both labels, value, layout, status, how many trials; the gap to the

@@ -71,9 +71,9 @@ std::string label(const std::string& name, const std::string& value) {
   return printable(fmt::format("{}={}", name, value));
 }
 
-constexpr std::size_t blanks_of_cell = 2;  ///< one on either side
+constexpr std::size_t blanks_of_cell = 2;  ///< a blank on either side
 
-/// Some of the columns, as many as stand beside each other.
+/// Neighbouring columns, as many as fit beside each other.
 struct Block {
   std::size_t first = 0;
   std::vector<std::size_t> widths;
@@ -82,7 +82,7 @@ struct Block {
 struct Grid {
   std::size_t labels = 0;  ///< width of the rows' labels
   std::vector<Block> blocks;
-  std::vector<std::vector<int>> steps;  ///< of each cell; 0: no colour
+  std::vector<std::vector<int>> steps;  ///< step of each cell's colour; 0: no colour
   Terminal terminal;
 };
 
@@ -148,7 +148,7 @@ void append_trimmed(std::string& out, std::string line) {
   out += line + '\n';
 }
 
-/// What stands in a cell, line by line.
+/// Lines of a cell's text.
 std::vector<std::string> lines_of(
     const Heatmap& heatmap, const HeatmapCell& cell, std::size_t width) {
   auto lines = folded(first_line(heatmap, cell), width);
@@ -210,7 +210,7 @@ void append_published(std::string& out, const Heatmap& heatmap) {
   }
 }
 
-/// What occurs in the cells and wants to be explained.
+/// Statuses and marks in the cells that the legend explains.
 struct Occurring {
   std::map<std::string_view, char> statuses;
   bool more = false;
@@ -249,7 +249,7 @@ void append_legend(std::string& out, const Heatmap& heatmap) {
   if (more) out += fmt::format("{}  this cell has trials that have not run yet\n", more_to_run);
 }
 
-/// What the colours mean, as the legend of a picture says it.
+/// Bar of the colours with their values, as in the legend of a picture.
 std::string colour_bar(const Heatmap& heatmap, const Terminal& terminal) {
   const auto scale = colour_scale(heatmap);
   if (!terminal.colour || !scale.any || heatmap.value_name == "outcome") return {};

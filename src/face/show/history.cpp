@@ -38,7 +38,7 @@ double speed_of(const HistoryRun& run) {
   return run.measured.speed;
 }
 
-/// Of an even number the lower of the middle two, as in every answer.
+/// Run of median speed: of an even number the lower of the middle two, as in every answer.
 HistoryPoint median_point(std::vector<HistoryRun> runs) {
   std::stable_sort(runs.begin(), runs.end(),
       [](const HistoryRun& a, const HistoryRun& b) { return speed_of(a) < speed_of(b); });
@@ -82,8 +82,8 @@ std::vector<HistoryPoint> points_of_cell(const std::vector<HistoryRun>& runs) {
   return points;
 }
 
-/// Of cells of which something was measured again: those layouts, and what was the best of them
-/// before.
+/// Layouts to follow, by cell: those that were measured again, and those that were the best of
+/// their cell before.
 std::map<SeriesKey, std::set<std::string>> followed_layouts(const std::vector<HistoryRun>& runs) {
   std::map<SeriesKey, std::vector<HistoryRun>> before;
   std::map<SeriesKey, std::set<std::string>> followed;
@@ -102,7 +102,7 @@ std::map<SeriesKey, std::set<std::string>> followed_layouts(const std::vector<Hi
   return followed;
 }
 
-/// All that may have changed at a point.
+/// Facts that may have changed at a point.
 HistoryFacts facts_of(const HistoryPoint& point, HistoryOf of) {
   auto facts = point.run.software;
   facts["nodes"] = point.run.measured.nodes;
@@ -280,7 +280,7 @@ History history_of(std::vector<HistoryRun> runs, HistoryOf of, double resolve) {
   std::vector<std::vector<SeriesPoint>> measured;
   for (auto& [key, of_key] : by_key) {
     auto& series = history.series.emplace_back();
-    // Without a layout the key is a cell's.
+    // A key without a layout is the key of a cell.
     series.of = std::get<layout_of_key>(key).empty() ? HistoryOf::cell : HistoryOf::layout;
     if (series.of == HistoryOf::cell) {
       series.points = points_of_cell(of_key);
@@ -313,7 +313,7 @@ History history_of(std::vector<HistoryRun> runs, HistoryOf of, double resolve) {
 std::string spark_text(const std::vector<double>& values, std::size_t width, bool utf8) {
   constexpr std::array<const char*, 8> blocks{"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
   constexpr std::array<const char*, 8> plain{"_", ".", ",", "-", "~", "=", "+", "#"};
-  // Of a noise below this a line is flat.
+  // Least range of the heights, as a share of the fastest: smaller noise looks flat.
   constexpr double flat = 0.02;
   const std::vector<double> shown(
       values.end() - static_cast<std::ptrdiff_t>(std::min(width, values.size())), values.end());

@@ -21,7 +21,7 @@
 
 namespace shardsweep {
 
-/// What a series is of.
+/// Subject of a series.
 enum class HistoryOf : std::uint8_t {
   cell,   ///< the best of a cell: a point for each sweep and software that measured it
   layout  ///< one layout of a cell: a point for each run
@@ -29,7 +29,7 @@ enum class HistoryOf : std::uint8_t {
 template <>
 inline constexpr std::array<std::string_view, 2> word_table<HistoryOf>{"cell", "layout"};
 
-/// What was known of a run, by the names that people see: version, image, code, nccl, …
+/// Facts known of a run, by the names that people see: version, image, code, nccl, …
 using HistoryFacts = std::map<std::string, std::string>;
 
 /// A run that is ranked.
@@ -40,8 +40,9 @@ struct HistoryRun {
   std::string layout{};
   std::string sweep{};
   std::string trial{};
-  std::int64_t remeasured = 0;  ///< at which time after its sweep's end (remeasure.hpp); 0: in it
-  std::int64_t id = 0;          ///< of its trial: later ones were submitted later
+  std::int64_t remeasured = 0;  ///< number of the remeasurement after its sweep's end
+                                ///< (remeasure.hpp); 0: a run of the sweep itself
+  std::int64_t id = 0;          ///< id of its trial: later ones were submitted later
   Timestamp ended_at = 0;       ///< 0: not known
   SeriesPoint measured{};       ///< `at` and `time` are set by history_of()
   HistoryFacts software{};
@@ -49,8 +50,8 @@ struct HistoryRun {
 
 struct HistoryPoint {
   HistoryRun run{};                 ///< the median one of its layout's
-  std::int64_t runs = 1;            ///< of that layout, in this point
-  std::set<std::string> layouts{};  ///< of a cell: those among which it is the best
+  std::int64_t runs = 1;            ///< runs of that layout, in this point
+  std::set<std::string> layouts{};  ///< layouts of a cell among which it is the best
 };
 
 struct HistorySeries {
@@ -58,17 +59,17 @@ struct HistorySeries {
   std::string title{};                 ///< "tiny, 2 GPUs"; with the layout if it is of one
   std::vector<HistoryPoint> points{};  ///< the oldest first; one at least
   SeriesAnswer answer{};
-  /// Of each change: what else changed at its point, "version 1.4 -> 1.5, image a -> b".
+  /// Reason of each change: what else changed at its point, "version 1.4 -> 1.5, image a -> b".
   std::vector<std::string> reasons{};
-  std::string newest_reason{};       ///< the same of the newest point; empty: nothing
-  std::string unit{"tokens/s/GPU"};  ///< of the speeds
+  std::string newest_reason{};       ///< reason of the newest point, likewise; empty: nothing
+  std::string unit{"tokens/s/GPU"};  ///< unit of the speeds
   double loss = 0;  ///< share by which it is now slower than it surely was at its best
 
-  /// Of the last change that is sure; else of the newest point.
+  /// Verdict of the last change that is sure; else of the newest point.
   [[nodiscard]] const SpeedVerdict& verdict() const;
   /// Point of that change; points.size(): no change is sure.
   [[nodiscard]] std::size_t since() const;
-  /// What else changed there, or at the newest point; empty: nothing that is known.
+  /// Reason of that change, or of the newest point; empty if nothing known changed.
   [[nodiscard]] std::string reason() const;
 };
 
@@ -97,7 +98,7 @@ struct History {
 /// change what its newest point says.
 [[nodiscard]] std::string history_sentence(const HistorySeries& series);
 
-/// Of one point: "2026-11-21 03:33:58: 8,012 tokens/s/GPU, version 1.4, SLOWER: …".
+/// Sentence on one point: "2026-11-21 03:33:58: 8,012 tokens/s/GPU, version 1.4, SLOWER: …".
 [[nodiscard]] std::string point_sentence(const HistorySeries& series, std::size_t point);
 
 }  // namespace shardsweep

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t longest_bar = 40;
 constexpr std::size_t shortest_bar = 8;
-constexpr std::size_t least_name = 12;    // of a sweep, before the bar gets shorter for it
+constexpr std::size_t least_name = 12;    // columns of a sweep's name that a bar leaves free
 constexpr std::size_t most_sentence = 3;  // lines of one sentence in the block
 constexpr std::size_t indent = 2;
 constexpr std::size_t label_width = 9;  // "running  "
@@ -45,14 +45,14 @@ std::string bar_text(std::int64_t ended, std::int64_t trials, std::size_t width)
   return fmt::format("[{}{}]", std::string(full, '#'), std::string(inner - full, '.'));
 }
 
-/// Of "grid-n2_3f9a01" what its sweep does not say: "n2_3f9a01".
+/// Part of a job's name that its sweep does not say: "n2_3f9a01" of "grid-n2_3f9a01".
 std::string job_text(const AllocationProgress& job) {
-  constexpr std::size_t most_of_sweep = 24;  // in a job's name
+  constexpr std::size_t most_of_sweep = 24;  // characters of the sweep in a job's name
   const auto before = job.sweep.substr(0, most_of_sweep) + "-";
   return job.job_name.starts_with(before) ? job.job_name.substr(before.size()) : job.job_name;
 }
 
-/// What a job does now, with how long it does so.
+/// Adds what a job does now, and for how long.
 void add_now(StyledLine& line, const AllocationProgress& job, Timestamp now) {
   if (!job.claimed) {
     line.push_back({"waits for its nodes", Style::notice});
@@ -94,7 +94,7 @@ StyledLine bar_line(const SweepStatus& status, const ViewSize& size) {
   if (room >= name_room + gaps + shortest_bar) {
     bar = std::min(longest_bar, room - gaps - name_room);
     name_room = room - gaps - bar;
-    // What a long bar leaves the name too little of, it gives back.
+    // A long bar gives back the columns that the name lacks, down to the shortest bar.
     const std::size_t missing = name_width - std::min(name_width, name_room);
     const std::size_t given = std::min(missing, bar - shortest_bar);
     bar -= given;
@@ -186,8 +186,8 @@ std::vector<StyledLine> sweep_lines(const SweepProgress& sweep, const ViewSize& 
 /// Columns of a line, by the room that there is: the same for all lines of a terminal.
 struct Columns {
   bool time = false;
-  bool date = false;           ///< before the time
-  bool slug = false;           ///< in place of model and layout
+  bool date = false;           ///< the date, before the time
+  bool slug = false;           ///< name of the trial, in place of model and layout
   bool completed = true;       ///< the word; without it the rate says so
   bool more = false;           ///< MFU and memory
   std::size_t name_width = 0;  ///< filled up to; 0: not at all
@@ -255,7 +255,8 @@ void add_numbers(StyledLine& text, const FinishedLine& line, const Columns& colu
   }
 }
 
-/// Of trials that a search skips the event says what holds for all of them.
+/// True if one line can tell of two trials: neither had an attempt, and they ended for the same
+/// reason.
 bool same_reason(const FinishedTrial& one, const FinishedTrial& other) {
   return one.attempt == 0 && other.attempt == 0 && one.outcome == other.outcome &&
       one.sweep == other.sweep && one.again == other.again &&
@@ -291,7 +292,7 @@ std::vector<StyledLine> job_lines(
 std::string time_left_text(const SweepStatus& status) {
   if (ended_trials(status) >= status.trials) return "";
   if (!(status.remaining_s > 0)) return "time left unknown";
-  // Before a trial has ended nothing says how far the prediction is off.
+  // Until a trial has ended, nothing says how far the prediction is off.
   return fmt::format("about {} left{}",
       duration_text(std::max(1.0, std::round(status.remaining_s))),
       status.corrected ? "" : " (predicted)");

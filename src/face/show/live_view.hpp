@@ -16,7 +16,7 @@
 
 namespace shardsweep {
 
-/// Where lines have to fit.
+/// Room that lines have to fit.
 struct ViewSize {
   std::size_t width = 80;   ///< columns; no line is longer
   std::size_t height = 24;  ///< lines that a block has at most
@@ -25,10 +25,10 @@ struct ViewSize {
 
 struct SweepProgress {
   SweepStatus status;
-  std::optional<CellBest> best{};                 ///< of the cell that was measured last
-  std::string best_of{};                          ///< which cell that is; empty: there is no other
+  std::optional<CellBest> best{};                 ///< best of the cell that was measured last
+  std::string best_of{};                          ///< name of that cell; empty: there is no other
   std::vector<std::string> trouble{};             ///< sentences: what keeps it from going on
-  std::vector<AllocationProgress> allocations{};  ///< its jobs, those that run first
+  std::vector<AllocationProgress> allocations{};  ///< jobs of the sweep, those that run first
   Timestamp now = 0;                              ///< 0: not told how long something runs
 };
 
@@ -50,9 +50,9 @@ struct SweepProgress {
 /// The best of each cell as its answer says, while trials end.
 class BestSoFar {
  public:
-  /// What the database holds as the follower begins: nobody is told of these winners.
+  /// Takes what the database holds as the follower begins: nobody is told of these winners.
   void begin(const std::vector<CellBest>& cells);
-  /// What it holds now.
+  /// Takes what the database holds now.
   void update(const std::vector<CellBest>& cells);
   /// The answer of the trial's cell, if this trial has brought its layout to the first place;
   /// once for each new winner, and not for the first layout of a cell.
@@ -61,7 +61,7 @@ class BestSoFar {
   [[nodiscard]] std::vector<CellBest> of(const std::string& sweep) const;
 
  private:
-  using Place = std::pair<std::string, CellKey>;  ///< in which sweep
+  using Place = std::pair<std::string, CellKey>;  ///< sweep and cell
   std::map<Place, CellBest> cells_;
   std::map<Place, std::string> told_;  ///< the layout that was named last
 };
@@ -70,7 +70,7 @@ class BestSoFar {
 struct FinishedLine {
   FinishedTrial trial;
   std::int64_t trials = 1;
-  std::optional<CellAnswer> best{};  ///< it is the new winner of its cell, by this answer
+  std::optional<CellAnswer> best{};  ///< answer of its cell, if it is the new winner
 };
 [[nodiscard]] std::vector<FinishedLine> finished_lines(
     const std::vector<FinishedTrial>& trials, BestSoFar& best);

@@ -15,7 +15,7 @@ class LogText {
   /// are.
   LogText(std::string prefix, bool visible) : prefix_(std::move(prefix)), visible_(visible) {}
 
-  /// What can be printed now: whole lines.
+  /// Whole lines that can be printed now.
   [[nodiscard]] std::string take(std::string_view bytes);
   /// A last line without an end.
   [[nodiscard]] std::string rest();

@@ -37,14 +37,14 @@ std::string_view digits(std::string_view text, std::size_t& at) {
   return text.substr(first, at - first);
 }
 
-/// All that is known of one cell while its candidates go by.
+/// Facts of one cell, gathered while its candidates go by.
 struct Gathered {
   HeatmapCell cell;
-  bool ranked = false;              ///< something is
+  bool ranked = false;              ///< true if any candidate is ranked
   std::optional<double> predicted;  ///< tokens_per_s_per_gpu of the best prediction
   std::vector<double> values;
   std::map<Outcome, std::string> causes;
-  std::string constraint;  ///< that has left most points out
+  std::string constraint;  ///< constraint that has left most points out
   std::int64_t constrained = 0;
   std::optional<double> published;  ///< MFU
   bool unranked = false;
@@ -75,7 +75,7 @@ void take(Gathered& gathered, const CellCandidate& candidate) {
     gathered.under_way[candidate.state == State::running ? 0
             : candidate.state == State::queued           ? 1
                                                          : 2] += candidate.trials;
-    // What is measured again is shown by its counted measurement until then.
+    // A trial that is measured again shows its counted measurement until then.
     if (!candidate.ranked) return take_prediction(gathered, candidate);
   } else if (*candidate.outcome != Outcome::completed) {
     if (candidate.spared) {
@@ -134,7 +134,7 @@ Outcome most_frequent(const std::map<Outcome, std::int64_t>& ended) {
   })->first;
 }
 
-/// Between two values the lower one: all numbers that are shown were measured.
+/// Quantile of the values. Between two it is the lower one: each number that is shown was measured.
 double quantile(std::vector<double>& values, double share) {
   const auto last = static_cast<double>(values.size() - 1);
   const auto place = values.begin() + static_cast<std::ptrdiff_t>(share * last);
@@ -142,7 +142,7 @@ double quantile(std::vector<double>& values, double share) {
   return *place;
 }
 
-/// In place of the best layout's value.
+/// Puts an aggregate in place of the best layout's value.
 void aggregate(Gathered& gathered, Aggregate how) {
   auto& cell = gathered.cell;
   cell.layout.clear();

@@ -14,7 +14,7 @@
 
 namespace shardsweep {
 
-/// What a cell says besides the outcomes.
+/// Word for a cell whose status is no outcome.
 struct CellWord {
   std::string_view name;
   char mark;
@@ -32,40 +32,40 @@ inline constexpr std::array<CellWord, 7> cell_words{{
 
 struct HeatmapCell {
   std::string_view status = "none";  ///< name of an outcome or of a CellWord
-  char mark = ' ';                   ///< of the status
-  std::optional<double> value;       ///< of the best layout
-  std::string layout;                ///< the best measured one, by tokens_per_s_per_gpu
+  char mark = ' ';                   ///< mark of the status
+  std::optional<double> value;       ///< value of the best layout, or the aggregate
+  std::string layout;                ///< the winner of its answer
   std::int64_t trials = 0;
   std::int64_t completed = 0;
   std::int64_t open = 0;  ///< planned, queued or running
   std::int64_t infeasible = 0;
-  /// Where an imported table's own MFU ranks another layout first; else empty.
+  /// Layout that an imported table's own MFU ranks first, if it is another one; else empty.
   std::string published_layout{};
   double published_tokens_per_s_per_gpu = 0;
-  std::string published_by{};             ///< the runner that measured it, where it is not shown
-  std::optional<double> published_gap{};  ///< by how much it is slower than the best
-  /// Who won, how sure that is, and why it is doubtful; nothing is ranked unless the status is
-  /// `completed` and the fastest layout is asked for.
+  std::string published_by{};             ///< the runner that measured it, if it is not shown
+  std::optional<double> published_gap{};  ///< share by which it is slower than the best
+  /// Answer of the cell: who won, how sure that is, and why it is doubtful. Nothing is ranked
+  /// unless the status is `completed` and the fastest layout is asked for.
   CellAnswer answer{};
-  /// What is predicted where nothing was measured and something may still be.
+  /// Prediction for a cell that has no measurement and may still get one.
   std::optional<double> predicted{};
   std::string predicted_layout{};
-  std::string why{};  ///< of a cell without a value: the first cause, or the constraint
+  std::string why{};  ///< cause of a cell without a value: the first one, or the constraint
   friend bool operator==(const HeatmapCell&, const HeatmapCell&) = default;
 };
 
 struct Heatmap {
-  std::string row_name;     ///< of the column that gives the rows: "model"
+  std::string row_name;     ///< name of the column that gives the rows: "model"
   std::string column_name;  ///< "nodes"
   std::string value_name;   ///< a metric, or "outcome"
   std::vector<std::string> rows;
   std::vector<std::string> columns;
   std::vector<std::vector<HeatmapCell>> cells;  ///< [row][column]
   std::string note;
-  std::vector<std::string> runners{};  ///< whose measurements these are: "mine 1.2"
+  std::vector<std::string> runners{};  ///< runners that measured these values: "mine 1.2"
   Aggregate aggregate = Aggregate::best;
-  std::string facet_name{};  ///< of several heatmaps: the column that tells them apart
-  Value facet_value{};       ///< its value here
+  std::string facet_name{};  ///< column that tells several heatmaps apart; empty: one heatmap
+  Value facet_value{};       ///< value of that column here
 };
 
 /// Status of a cell: `completed` where something is ranked; else what is under way (running,

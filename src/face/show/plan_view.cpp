@@ -44,13 +44,13 @@ bool is_likely_oom(const SweepSpec& sweep, const PlannedTrial& trial) {
       trial.prediction.memory_bytes > sweep.cluster.memory_bytes;
 }
 
-/// From a nominal rate: it is right in order, and unknown in scale.
+/// True if a trial's time is from a nominal rate: right in order, and unknown in scale.
 bool has_nominal_time(const PlannedTrial& trial) {
   return trial.prediction.attempt_s > 0 && trial.prediction.train_step_s <= 0;
 }
 
-// In a table: which model and world, and of the rest what is not the same everywhere. A layout
-// has one column: of many narrow ones a terminal would drop some that tell rows apart.
+// True if a table shows an axis: model and world, and the others that some trial sets. A layout has
+// one column: of many narrow ones a terminal would drop some that tell rows apart.
 bool is_shown(const AxisInfo& axis, const Plan& plan) {
   if (axis.of_layout()) return false;
   if (axis.is(AxisUse::named)) return true;
@@ -63,7 +63,7 @@ bool is_shown(const AxisInfo& axis, const Plan& plan) {
       [&](const auto& trial) { return axis.get(trial.point) != axis.default_value; });
 }
 
-/// What is predicted of a trial.
+/// Columns of what is predicted of a trial.
 PlanView predicted_columns(const SweepSpec& sweep) {
   using Trial = const PlannedTrial&;
   return {{"predicted_memory_bytes", [](Trial trial) { return trial.prediction.memory_bytes; },
@@ -305,7 +305,7 @@ class PlanWriter {
         amount_text(plan_.gpu_hours_before_pruning())));
   }
 
-  /// What runs beside the measured trials.
+  /// Says what runs beside the measured trials.
   void side_runs() {
     if (sweep_.side_runs.profile)
       sentence(
@@ -319,7 +319,7 @@ class PlanWriter {
               most_snapshots));
   }
 
-  /// What runs again when cells have ended.
+  /// Says what runs again when cells have ended.
   void finals() {
     const Measure& measure = sweep_.measure;
     constexpr double much = 0.2;
@@ -380,7 +380,8 @@ class PlanWriter {
                      : fmt::format(" until {}. The rest is skipped.", fmt::join(ends, " or "))));
   }
 
-  /// By constraint, the most frequent first, with an example each; then the exclude rules.
+  /// Says what was left out: by constraint, the most frequent first, with an example each; then by
+  /// the exclude rules.
   void left_out() {
     if (plan_.left_out_by_constraint.empty()) return;
     Table table{{"left out by", "points", "gpu_hours", "example"}, {}};

@@ -22,7 +22,7 @@ struct PlanText {
   Format format = Format::table;
   bool whole = true;  ///< false: of a table the first trials_shown trials
   Flush flush{};
-  Terminal terminal{};                       ///< of a table
+  Terminal terminal{};                       ///< terminal of a table
   std::optional<std::size_t> usual_width{};  ///< TableStyle::usual_width, of the trials
 };
 

@@ -14,12 +14,12 @@ namespace shardsweep {
 struct SelfTestTrial {
   std::string slug;
   std::string layout;
-  std::string fault;    ///< what it was asked to do wrong; "none"
+  std::string fault;    ///< fault that it had to make; "none": a healthy trial
   std::string outcome;  ///< empty: not ended
   std::string cause;
   std::int32_t ranks = 1;
   std::int64_t leaked = 0;
-  double loss = 0;                     ///< after seven train steps; 0: not known
+  double loss = 0;                     ///< loss after seven train steps; 0: not known
   std::int64_t peak_memory_bytes = 0;  ///< 0: not known, as the next one
   std::int64_t predicted_memory_bytes = 0;
   double bus_bandwidth = 0;  ///< bytes per second of an all-reduce over all ranks; 0: not known
@@ -46,7 +46,7 @@ struct SelfTestVerdict {
   friend bool operator==(const SelfTestVerdict&, const SelfTestVerdict&) = default;
 };
 
-/// Between the losses of all layouts: fp32 sums have another order in each layout.
+/// Largest distance between the losses of all layouts: fp32 sums have another order in each.
 inline constexpr double selftest_loss_tolerance = 1e-5;
 /// Measured over predicted memory. In so small a model buffers weigh more than in a real one.
 inline constexpr double selftest_memory_tolerance = 0.20;

@@ -16,7 +16,7 @@
 namespace shardsweep {
 namespace {
 
-/// Of step 2 and those above it.
+/// Least shares of step 2 and of those above it.
 constexpr std::array<double, most_steps - 1> least_shares{0.20, 0.40, 0.60, 0.75, 0.85, 0.92, 0.97};
 
 double best_of(const std::vector<HeatmapCell>& row) {

@@ -23,16 +23,16 @@ inline constexpr int most_steps = 8;
 /// `97 % and more`, …, `below 20 %`.
 [[nodiscard]] std::string step_name(int step);
 
-/// On paper, on a light page and on a terminal; page.css has the same.
+/// Colour of a step on paper, on a light page and on a terminal of 24 bits; page.css has the same.
 [[nodiscard]] Colour step_colour(int step);
 
-/// By share of the row's best: where rows are models and more is better.
+/// True if colours are by share of the row's best: rows are models, and more is better.
 [[nodiscard]] bool by_row(const Heatmap& heatmap);
 
 /// A layout's label without the degrees of 1, but for dp.
 [[nodiscard]] std::string short_layout(std::string_view label);
 
-/// Of each cell its step; 0: it has no measured value.
+/// Step of each cell; 0: no colour, as without a measured value.
 [[nodiscard]] std::vector<std::vector<int>> steps_of(const Heatmap& heatmap);
 
 }  // namespace shardsweep

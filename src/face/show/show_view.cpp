@@ -51,7 +51,7 @@ bool is_of_interest(std::string_view name, const Value& value) {
     if (value == usual) return false;
   }
   if (name == "exit_code" && value == Value(std::int64_t{-1})) return false;
-  // Of a model 0 means that it has none, or that the usual holds.
+  // A 0 in these means none; in an optional field of a model it means none or the usual value.
   constexpr std::array<std::string_view, 4> none_by_zero{"nodes", "revoked", "leaked", "signal"};
   const bool zero_is_none =
       std::find(none_by_zero.begin(), none_by_zero.end(), name) != none_by_zero.end() ||

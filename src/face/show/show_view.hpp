@@ -11,8 +11,8 @@
 
 namespace shardsweep {
 
-/// As people read them: of one thing names and values below each other, attempts and measurements
-/// one by one, without keys of the database.
+/// Sections as people read them: names and values of one thing below each other, attempts and
+/// measurements one by one, without keys of the database.
 [[nodiscard]] std::vector<Reader::Section> sections_for_people(
     const std::vector<Reader::Section>& sections);
 

@@ -37,8 +37,8 @@ std::size_t place_of(const Table& table, std::string_view column) {
   return static_cast<std::size_t>(found - table.columns.begin());
 }
 
-/// What names a cell: the model, its size, and each var but the one that is compared. Sides on
-/// one cluster each are compared, whatever these are.
+/// Columns that name a cell: the model, its size, and each var but the one that is compared. The
+/// cluster is left out if a side has one alone.
 std::vector<std::string> cell_columns(
     const Table& layouts, const Table& others, std::string_view by) {
   std::vector<std::string> columns{"model", "seq_len", "nodes", "gpus"};
@@ -57,13 +57,13 @@ std::vector<std::string> cell_columns(
 
 struct Measured {
   Ranked ranked{};
-  std::int64_t rank = 0;  ///< in the answer of its cell, from 1
+  std::int64_t rank = 0;  ///< place in the answer of its cell, from 1
 };
 
-using ByLayout = std::map<std::string, Measured>;  ///< by name
+using ByLayout = std::map<std::string, Measured>;  ///< measurements by the layout's name
 
 struct JoinedCell {
-  std::vector<Value> values;  ///< of what names it
+  std::vector<Value> values;  ///< values of the columns that name it
   ByLayout layouts;
 };
 using JoinedCells = std::map<std::vector<std::string>, JoinedCell>;
@@ -103,8 +103,8 @@ JoinedCells joined_cells_of(const Table& layouts, const std::vector<std::string>
     auto& cell = cells[std::move(key)];
     cell.values = std::move(values);
     const auto place = rank < row.size() ? static_cast<std::int64_t>(number_of(row[rank], 1)) : 1;
-    // Of one name are runs under other settings, and those of other software: the one that
-    // stands first in its answer, which need not be the fastest, stands for it.
+    // Runs under other settings and of other software may have the same name. The one that stands
+    // first in its answer stands for it, and need not be the fastest.
     const auto [known, fresh] =
         cell.layouts.try_emplace(text_of(row[layout]), Measured{one, place});
     const auto order = [](const Measured& m) { return std::pair(m.rank, -m.ranked.value); };
@@ -125,7 +125,7 @@ std::vector<Ranked> all_of(const JoinedCells& first, const JoinedCells& second) 
   return all;
 }
 
-/// Of several answers, each with a winner of its own, the one with the fastest winner.
+/// Winner of a cell; of several answers, each with a winner of its own, the fastest winner.
 const ByLayout::value_type& winner_of(const ByLayout& layouts) {
   return *std::min_element(layouts.begin(), layouts.end(), [](const auto& a, const auto& b) {
     return std::pair(a.second.rank, -a.second.ranked.value) <
@@ -202,7 +202,8 @@ class Joiner {
             verdict.reason, first.runs, second.runs});
   }
 
-  /// Of a new winner it counts how far the old one is behind, on the second side.
+  /// Adds a row with both winners. If they differ, it says how far the new one leads the old one on
+  /// the second side.
   void add_winners(const std::vector<Value>& cell, const ByLayout& first, const ByLayout& second) {
     const auto& before = winner_of(first);
     const auto& after = winner_of(second);

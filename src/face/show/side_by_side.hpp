@@ -24,7 +24,7 @@ struct Side {
 struct SideBySide {
   Table rows;                            ///< a row for each layout that both sides have measured
   Table winners;                         ///< a row for each cell that both sides have measured
-  std::array<std::int64_t, 4> counts{};  ///< of `rows`, by Difference
+  std::array<std::int64_t, 4> counts{};  ///< layouts of `rows` by Difference
   std::int64_t only_first = 0;           ///< layouts without a partner
   std::int64_t only_second = 0;
   std::int64_t changed_winners = 0;
@@ -35,16 +35,17 @@ struct SideBySide {
   double worst_open = 0;
   std::string worst_open_layout;
   std::string worst_open_reason;
-  std::array<std::int64_t, word_table<Open>.size()> open_counts{};  ///< of UNDECIDED, by reason
+  std::array<std::int64_t, word_table<Open>.size()> open_counts{};  ///< UNDECIDED layouts by reason
 };
 
 /// Joined by cell and layout. `by`: the column that tells the sides apart; it is no part of a
-/// cell. Of several measurements of one layout on one side the fastest counts.
+/// cell. Of several measurements of one layout on one side, the one counts that stands first in
+/// its answer.
 [[nodiscard]] SideBySide side_by_side(
     const Side& first, const Side& second, std::string_view by, double resolve);
 
-/// Whether a layout got slower by `limit` (a share) or more, for CI: 1 if one is SLOWER. What
-/// is UNDECIDED fails nothing: the one that seems to have lost most is named with the reason.
+/// Verdict for CI on layouts that got slower by `limit` (a share) or more: 1 if one is SLOWER.
+/// UNDECIDED ones fail nothing: the one that seems to have lost most is named with the reason.
 [[nodiscard]] SweepVerdict judge_limit(const SideBySide& both, double limit);
 
 /// `12 layouts on both sides: 3 FASTER, …; 2 only in a, 1 only in b. The winner of 1 of 4 cells

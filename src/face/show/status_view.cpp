@@ -104,8 +104,8 @@ std::string trials_text(const SweepStatus& status) {
   return text;
 }
 
-/// They are in no count of the sweep, and one of them may be the trial that is named as
-/// running.
+/// Text on running trials that the sweep file no longer has. No count of the sweep includes them,
+/// and one of them may be the trial that is named as running.
 std::string removed_text(const SweepStatus& status) {
   if (status.removed_running == 0) return "";
   const bool one = status.removed_running == 1;

@@ -20,8 +20,8 @@ namespace shardsweep {
 [[nodiscard]] std::vector<StyledLine> status_table_lines(
     const std::vector<SweepStatus>& sweeps, const ViewSize& size);
 
-/// What is slower than it was: "nightly: slower since 2026-11-24 10:00:00: dp2 …: slower by …".
-/// The first of them, and how many more there are; empty if there is none.
+/// Sweeps that became slower: "nightly: slower since 2026-11-24 10:00:00: dp2 …: slower by …". The
+/// first three, and how many more there are; empty if there is none.
 [[nodiscard]] std::string regressions_text(const std::vector<Regression>& regressions);
 
 /// One sweep: a line per fact. `best`: of its cells.

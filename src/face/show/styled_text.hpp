@@ -29,7 +29,7 @@ using StyledLine = std::vector<Span>;
 /// `parts` with ", " between them, in lines of at most `width` columns.
 [[nodiscard]] std::vector<StyledLine> folded_list(
     const std::vector<Span>& parts, std::size_t width, std::size_t indent);
-/// With the terminal's codes where `colour`; control characters are made visible in any case.
+/// The line with the terminal's codes if `colour`; control characters are made visible in any case.
 [[nodiscard]] std::string painted(const StyledLine& line, bool colour);
 
 }  // namespace shardsweep

@@ -46,7 +46,7 @@ std::string measured_text(const SuggestedLayout& layout) {
                                        : std::string(word_of(seen.outcome));
 }
 
-/// For people the degrees are one column.
+/// Columns of a layout. People see its degrees as one column.
 View<SuggestedLayout> layout_columns(const Suggestion& suggestion) {
   using Layout = const SuggestedLayout&;
   View<SuggestedLayout> columns{{"layout", {}, For::people, "",
@@ -115,7 +115,7 @@ std::string_view verdict_on(const RuleCheck& check) {
   return check.holds ? "holds" : "does not hold";
 }
 
-/// What keeps its default unless somebody holds it.
+/// Line on offload, which keeps its default unless somebody locks it; empty if nobody can.
 std::string untried_text(const SuggestRequest& request) {
   return can_be_asked_to_offload(request) ? "Not tried: a part in the host's memory. --lock "
                                             "offload=optimizer or offload=all tries it.\n"

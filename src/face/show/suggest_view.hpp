@@ -13,8 +13,8 @@
 namespace shardsweep {
 
 struct SuggestionView {
-  std::optional<std::int32_t> least_gpus;  ///< none: no number of GPUs that was tried
-  std::string batch{};                     ///< whether it keeps the GPUs busy; empty: not asked
+  std::optional<std::int32_t> least_gpus;  ///< fewest GPUs that suffice; none: no number tried
+  std::string batch{};                     ///< sentence on how busy it keeps GPUs; empty: not asked
   bool explain = false;                    ///< the three steps and the rules of thumb too
 };
 

@@ -18,11 +18,11 @@
 namespace shardsweep {
 namespace {
 
-constexpr std::size_t least_rows_alike = 3;  ///< for figures
+constexpr std::size_t least_rows_alike = 3;  ///< rows from which on equal figures are no chance
 constexpr std::size_t least_prose = 20;      ///< columns that folded sentences can be read in
 constexpr std::size_t flush_size = std::size_t{64} * 1024;
 
-/// Where every value that is there is a number.
+/// True if the column has values and all of them are numbers.
 bool is_numeric(const Table& table, std::size_t column) {
   bool any = false;
   for (const auto& row : table.rows) {
@@ -42,7 +42,7 @@ std::size_t rank_of(const TableStyle& style, std::string_view name, std::size_t 
   return important.size() + worth + (worth < columns_of_worth() ? 0 : place);
 }
 
-/// What rows are of, rather than what came out.
+/// True if a column says what rows are of, rather than what came out.
 bool is_setting(std::string_view column) {
   return find_axis(column) != nullptr || column == "profile" || column == "runner" ||
       column == "runner_version" || column == "sweep";
@@ -51,7 +51,7 @@ bool is_setting(std::string_view column) {
 ColumnShape shape_of(
     const TextColumn& column, std::size_t place, std::size_t rows, const TableStyle& style) {
   ColumnShape shape{.width = width_of(column.title), .rank = rank_of(style, column.name, place)};
-  // In a few rows figures may be equal by chance: what the rows are of is so on purpose.
+  // Figures of a few rows may be equal by chance, but equal settings are so on purpose.
   const bool may_be_same = rows >= least_rows_alike || (shape.rank > 0 && is_setting(column.name));
   const auto first = rows > 0 ? column.text(0) : std::string();
   shape.same = may_be_same && rows > 0;
@@ -164,7 +164,7 @@ class TableWriter {
     if (flush_ && out_.size() > flush_size) flush_(out_);
   }
 
-  /// Of text that is wider than its column the rest stands on further lines.
+  /// Writes a row. A text that is wider than its column goes on in further lines.
   template <class TextOf>
   void row(TextOf&& text_of) {
     const auto& shown = arranged_.shown;
@@ -199,7 +199,7 @@ class TableWriter {
     if (!text.empty()) lines_.sentence("not shown: " + text + " (--wide shows all)");
   }
 
-  /// What holds something in each row, with a blank line between rows.
+  /// Writes each row as a block of the columns that hold something, with a blank line between rows.
   void blocks() {
     for (std::size_t i = 0; i < rows_; ++i) {
       Pairs pairs;

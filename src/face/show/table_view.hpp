@@ -53,7 +53,7 @@ struct TableStyle {
 [[nodiscard]] std::string_view unit_column(
     const std::vector<std::string>& columns, std::span<const Value> row, std::size_t column);
 
-/// What heads a column for people: `tokens/s/GPU`, `peak memory`, `started`.
+/// Heading of a column for people: `tokens/s/GPU`, `peak memory`, `started`.
 [[nodiscard]] std::string title_of(std::string_view column);
 
 /// Called whenever more than 64 KiB lie in the buffer; may write them out and clear it, so that
@@ -89,7 +89,7 @@ class RecordWriter {
   bool raw_;
   bool any_ = false;
   std::vector<std::string> columns_;
-  std::vector<std::string> heads_;  ///< of csv the columns' names, of json the keys
+  std::vector<std::string> heads_;  ///< columns' names of csv, keys of json
   Flush flush_;
 };
 

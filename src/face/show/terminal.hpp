@@ -11,11 +11,11 @@ struct Terminal {
   std::optional<std::size_t> width{};  ///< columns; none: a pipe or a file, without a limit
   bool utf8 = true;                    ///< false: ASCII alone
   bool colour = false;                 ///< 256 of them
-  bool truecolour = false;             ///< with `colour`: 24 bits
+  bool truecolour = false;             ///< 24 bits of colour, with `colour`
   bool live = false;                   ///< a terminal, where a line may be written over
 };
 
-/// What the environment and the device say; a null pointer is an unset variable.
+/// Facts from the environment and the device; a null pointer is an unset variable.
 struct TerminalFacts {
   bool is_terminal = false;
   std::size_t reported_width = 0;  ///< TIOCGWINSZ; 0: not known
@@ -31,7 +31,7 @@ struct TerminalFacts {
 /// (no-color.org), TERM not `dumb`; 24 bits where COLORTERM is `truecolor` or `24bit`.
 [[nodiscard]] Terminal terminal_from(const TerminalFacts& facts);
 
-/// Of running text: what a line of help may take. Wider ones are hard to read.
+/// Width of running text, such as a line of help. Wider lines are hard to read.
 [[nodiscard]] std::size_t text_width(const Terminal& terminal);
 
 }  // namespace shardsweep

@@ -30,7 +30,7 @@ class Trace {
     out_.push_back('}');
   }
 
-  /// With the names of what was added.
+  /// Ends the trace with the names of nodes and rows, and returns its text.
   std::string take() {
     for (const auto& [node, process] : processes_) {
       name_it("process_name", process, TraceLane::jobs, node);

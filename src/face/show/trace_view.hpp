@@ -40,7 +40,7 @@ struct TracedAttempt {
   Timestamp ended_at = 0;  ///< 0: not yet
   std::int64_t steps = 0;
   std::int64_t steps_us = 0;  ///< all its train steps, those that warm up too
-  Timestamp result_at = 0;    ///< when its result was written; 0: there is none
+  Timestamp result_at = 0;    ///< time when its result was written; 0: there is none
 };
 template <>
 inline constexpr auto described<TracedAttempt> = Entries{
