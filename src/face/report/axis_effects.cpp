@@ -50,7 +50,7 @@ void add_pairs(Changes& changes, const CellAnswer& answer, const Rows& trials,
     const auto row = rows.row(layout.trial);
     if (!row) continue;
     auto& line = lines.try_emplace(all_but(trials, *row, axis), &natural_less).first->second;
-    // Of two that differ in nothing here the faster one is first.
+    // The faster of two layouts that differ in nothing here comes first and stays.
     line.try_emplace(trials.text(*row, axis), layout.tokens_per_s_per_gpu);
   }
   for (const auto& [rest, line] : lines) {
@@ -91,7 +91,7 @@ std::vector<AxisEffect> axis_effects(
       effects.push_back({axis, step.first, step.second, std::move(found)});
     }
   }
-  // One or two pairs may be any layouts; they are told of only if there is nothing else.
+  // A step of one or two pairs may be chance; it is told only if there is nothing else.
   constexpr std::size_t least_pairs = 3;
   const auto few = [](const AxisEffect& one) { return one.changes.size() < least_pairs; };
   if (!std::all_of(effects.begin(), effects.end(), few)) std::erase_if(effects, few);

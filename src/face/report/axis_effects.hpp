@@ -13,7 +13,7 @@
 
 namespace shardsweep {
 
-/// From one value of an axis to its next one.
+/// Step from one value of an axis to its next one.
 struct AxisEffect {
   std::string axis;
   std::string from;
@@ -22,8 +22,8 @@ struct AxisEffect {
   [[nodiscard]] double at(double share) const;
 };
 
-/// Of all cells, axis by axis: first the one with the largest change in the median. Steps with
-/// fewer than three pairs are left out, unless no other is there.
+/// Effects of all cells, axis by axis: first the axis with the largest change in the median. Steps
+/// with fewer than three pairs are left out, unless no other is there.
 [[nodiscard]] std::vector<AxisEffect> axis_effects(
     const std::vector<PageCell>& cells, const Rows& trials, const TrialRows& rows);
 

@@ -31,7 +31,7 @@ bool is_shown(const std::set<std::string>& runners, const Rows& trials, std::siz
   return runners.contains(name) || runners.contains(with_code(name, trials.text(row, "code_hash")));
 }
 
-/// As the heatmap chooses it.
+/// Sequence length that the heatmap chooses: the one with most measurements, then with most trials.
 std::string usual_seq_len(const Rows& trials) {
   std::map<std::string, std::pair<std::int64_t, std::int64_t>> seen;
   for (std::size_t row = 0; row < trials.size(); ++row) {

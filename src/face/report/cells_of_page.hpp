@@ -28,20 +28,20 @@ class TrialRows {
 };
 
 struct PageCell {
-  std::size_t row = 0;  ///< in the heatmap
+  std::size_t row = 0;  ///< row in the heatmap
   std::size_t column = 0;
   CellAnswer answer{};
   std::vector<std::size_t> trials{};  ///< rows of the trials' table, measured or not
 };
 
-/// Those of the heatmap that have trials; it has to have asked for all layouts. Of the runners
-/// that it shows, and of the sequence length with most measurements.
+/// Cells of the heatmap that have trials; the heatmap has to have asked for all layouts. Trials are
+/// those of the runners that it shows, and of the sequence length with most measurements.
 [[nodiscard]] std::vector<PageCell> cells_of_page(const Heatmap& heatmap, const Rows& trials);
 
 /// "llama-1b on 4 nodes"; of other axes their names and values.
 [[nodiscard]] std::string place_of(const Heatmap& heatmap, std::size_t row, std::size_t column);
 
-/// What stands on a cell as a badge.
+/// Badge on a cell.
 struct Badge {
   std::string style{};  ///< class of page.css: faster, tie, run, open
   std::string text{};   ///< `faster 3.1 %`

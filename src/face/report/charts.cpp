@@ -157,7 +157,7 @@ void add_series(
     Drawing& drawing, const ChartSeries& series, const ChartScale& x, const ChartScale& y) {
   Stroke line{{}, series.paint, 1.5, series.dashed};
   Dots dots{{}, 3, series.paint};
-  std::set<std::pair<long, long>> taken;  // what would lie on a point that is there
+  std::set<std::pair<long, long>> taken;  // rounded places that have a dot: one is enough
   Group plain;
   for (const auto& point : series.points) {
     if (!x.shows(point.x) || !y.shows(point.y)) continue;

@@ -19,27 +19,27 @@ namespace shardsweep {
 struct ChartPoint {
   double x = 0;
   double y = 0;
-  std::string title{};  ///< what a reader is told of it; empty: nothing
+  std::string title{};  ///< text that a reader is told of it; empty: nothing
   bool hollow = false;
 };
 
 struct ChartSeries {
-  std::string name{};  ///< for the legend; empty: none
+  std::string name{};  ///< name in the legend; empty: none
   std::vector<ChartPoint> points{};
   Paint paint{Ink::accent};
   bool line = false;
   bool dots = true;
   bool dashed = false;
-  std::string title{};     ///< what a reader is told of all of it
-  std::size_t colour = 0;  ///< on a page: the number of its colour
+  std::string title{};     ///< text that a reader is told of all of it
+  std::size_t colour = 0;  ///< number of its colour on a page
 };
 
 struct ChartAxis {
   std::string title{};
-  std::string column{};  ///< whose unit its numbers have
+  std::string column{};  ///< column whose unit its numbers have
   bool logarithmic = false;
   bool from_zero = false;
-  std::vector<std::string> names{};  ///< in place of numbers: of 0, 1, 2 …
+  std::vector<std::string> names{};  ///< texts in place of the numbers 0, 1, 2 …
   bool at_data = false;              ///< ticks stand at the values, if these are few
 };
 
@@ -56,8 +56,8 @@ struct Chart {
 
 [[nodiscard]] Drawing chart_picture(const Chart& chart);
 
-/// The same as a place in a page, which its script draws at the width that there is; `caption`
-/// is text.
+/// Place of the chart in a page, whose script draws it at the width that there is; `caption` is
+/// text.
 [[nodiscard]] std::string chart_figure(const Chart& chart, std::string_view caption);
 
 }  // namespace shardsweep

@@ -28,7 +28,8 @@ std::string title_of_point(const Frontier& frontier, const FrontierPoint& point)
       amount_text(point.speed), short_layout(point.layout));
 }
 
-/// What beats and what is beaten; of these one series is enough for all groups.
+/// Adds the points that are not beaten as a series, and the others to `beaten`, one series for all
+/// groups.
 void add_group(Chart& chart, ChartSeries& beaten, const Frontier& frontier,
     const FrontierGroup& group, const std::string& name) {
   ChartSeries best{name, {}, {Ink::none, category_colour(chart.series.size())}, true};
@@ -58,7 +59,7 @@ std::vector<Chart> charts_of(const Frontier& frontier) {
     }
     if (beaten.size() < charts.size()) {
       beaten.push_back({"beaten", {}, {Ink::faint}});
-      // Of the colours of a page the grey one.
+      // The grey one of a page's colours.
       beaten.back().colour = 7;
     }
     add_group(charts.back(), beaten.back(), frontier, group,

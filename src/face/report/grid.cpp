@@ -30,7 +30,7 @@ Badge badge_at(const GridWords& words, std::size_t row, std::size_t column) {
   return answer == nullptr ? Badge() : badge_of(*answer);
 }
 
-/// Of a cell without a value: how its trials ended, and why.
+/// Text of a cell without a value: how its trials ended, and why.
 std::string without_value(const Heatmap& heatmap, const HeatmapCell& cell) {
   const bool outcome = outcome_from(cell.status).has_value();
   const auto tried = cell.trials - cell.open;

@@ -14,9 +14,9 @@
 
 namespace shardsweep {
 
-/// What a cell says beside value, badge and layout: `35 % MFU`, `12 GiB free`; may be empty.
+/// Lines of a cell beside value, badge and layout: `35 % MFU`, `12 GiB free`; may be empty.
 using MoreOfCell = std::function<std::vector<std::string>(std::size_t row, std::size_t column)>;
-/// What stands below a row's or a column's name, as text; may be empty.
+/// Text below a row's or a column's name; may be empty.
 using NameOf = std::function<std::string(const std::string& label)>;
 
 /// The answer of a cell; nullptr if it is not known here.

@@ -231,7 +231,7 @@ std::string money_text(const Price& price, double seconds) {
   return amount + (price.currency.empty() ? "" : " " + price.currency);
 }
 
-/// Of the winner whose measured power (W) over tokens/s is least, in joules.
+/// Least energy per token of a winner, in joules: its measured power (W) over tokens/s.
 std::string energy_text(const ReportView& view) {
   double least = 0;
   for (const auto& cell : view.cells) {

@@ -47,7 +47,8 @@ Chart chart_of_series(const HistorySeries& series) {
   return chart;
 }
 
-/// What became slower, since when, and by what: those that lost most, a line each.
+/// Answer of the page: series that became slower, since when and by what. Those that lost most have
+/// a line each.
 std::string history_answer(const History& history) {
   constexpr std::ptrdiff_t most = 5;
   const auto slower = std::count_if(history.series.begin(), history.series.end(),

@@ -25,7 +25,7 @@ double gpus_of(const Rows& trials, const PageCell& cell) {
   return trials.number(cell.trials.front(), "gpus").value_or(1);
 }
 
-/// Of the best layout of each cell: its share of the tokens/s that perfect scaling from the
+/// Adds the best layout of each cell: its share of the tokens/s that perfect scaling from the
 /// smallest measured world would give.
 void add_model(Chart& chart, Table& table, const ReportView& view,
     const std::vector<const PageCell*>& cells, std::size_t number) {
@@ -52,7 +52,7 @@ struct BusySpan {
   std::string outcome{};
 };
 
-/// What an allocation did, from its claim to its end.
+/// Attempts of an allocation, from its claim to its end.
 struct LifeOfAllocation {
   std::string name;
   double from = 0;
@@ -89,7 +89,7 @@ std::vector<LifeOfAllocation> lives_of(const ReportFacts& facts) {
 }
 
 struct TimeUse {
-  std::map<std::string, double> gpu_seconds;  ///< by outcome
+  std::map<std::string, double> gpu_seconds;  ///< GPU-seconds by outcome
   double start_up = 0;
   double idle = 0;
   double total = 0;
@@ -162,7 +162,7 @@ std::string timeline(const std::vector<LifeOfAllocation>& lives, std::size_t mos
           xml_escaped(local_time_text(static_cast<std::int64_t>(to))));
 }
 
-/// What the colours of the timeline mean.
+/// Legend of the timeline's colours.
 std::string use_keys(const TimeUse& use) {
   std::string out = "<ul class=\"keys\">";
   for (const auto& [outcome, seconds] : use.gpu_seconds)

@@ -30,7 +30,7 @@ bool says_nothing(const std::string& column, const Value& value) {
       (column == "nodes" && integer != nullptr && *integer == 0);
 }
 
-/// Those in which something stands.
+/// Columns in which something stands.
 std::vector<HtmlColumn> html_columns(const Table& table) {
   std::vector<HtmlColumn> columns;
   for (std::size_t i = 0; i < table.columns.size(); ++i) {

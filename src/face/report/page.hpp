@@ -36,8 +36,8 @@ using CellLink = std::function<std::string(std::span<const Value> row, std::size
 /// A page as a server gives it to one reader, who may ask the server for more.
 struct PageService {
   std::string links;    ///< HTML that stands above the page
-  std::string version;  ///< of what it was made of: it is loaded again when there is another one
-  int every_s = 0;      ///< it is loaded again after so long, instead
+  std::string version;  ///< version of its material: the page loads again if there is another
+  int every_s = 0;      ///< seconds to the next load, if there is no version
 };
 [[nodiscard]] std::string served_page(std::string page, const PageService& service);
 

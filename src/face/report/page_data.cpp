@@ -26,10 +26,10 @@ namespace {
 struct DataColumn {
   std::string name;
   std::string_view kind{};  ///< how numbers of it are written: bytes, ms, share, time
-  bool axis = false;        ///< of the parallel coordinates
+  bool axis = false;        ///< true for an axis of the parallel coordinates
 };
 
-/// In the order of the page's table and of its CSV.
+/// Columns in the order of the page's table and of its CSV.
 std::vector<DataColumn> data_columns() {
   std::vector<DataColumn> columns{{"sweep"}, {"trial"}};
   for (const auto& axis : axes())
@@ -160,7 +160,7 @@ bool differ(const std::vector<Value>& values) {
   return seen.size() * 2 > values.size();
 }
 
-constexpr std::size_t few_rows = 20'000;  // whose numbers and names may take what they take
+constexpr std::size_t few_rows = 20'000;  // rows up to which numbers and names are written in full
 
 /// Names of many trials, which are their model, words that other models' trials have too, and a
 /// hash of their own; empty if they are not made so.
@@ -205,7 +205,7 @@ std::string coded(const DataColumn& column, const std::vector<Value>& values) {
   return listed(values);
 }
 
-/// Of each row the key of its cell in the heatmap; NULL: of none.
+/// Key of each row's cell in the heatmap; NULL: no cell.
 std::vector<Value> cells_of_rows(const ReportView& view) {
   std::vector<Value> keys(view.trials.size());
   for (const auto& cell : view.cells) {
@@ -215,8 +215,8 @@ std::vector<Value> cells_of_rows(const ReportView& view) {
   return keys;
 }
 
-/// What charts need of each cell: the speed that its answer has, and the trials that have a
-/// name, each with it.
+/// JSON of what charts need of each cell: its best speed, and the row and name of each layout that
+/// they name.
 std::string cells_json(const ReportView& view) {
   constexpr std::size_t most_named = 3;
   std::string out = "{";
@@ -235,7 +235,7 @@ std::string cells_json(const ReportView& view) {
   return out + "}";
 }
 
-/// By the row of its trial. Lines stay lines.
+/// JSON of the ends of logs, by the row of their trial. Lines stay lines.
 std::string tails_json(const ReportView& view) {
   std::string out = "{";
   if (view.input.log_tails.empty()) return out + "}";
@@ -255,7 +255,7 @@ std::string tails_json(const ReportView& view) {
   return out + "}";
 }
 
-/// As far as both are ASCII: the script counts in other units.
+/// Length of the common beginning, as far as it is ASCII: the script counts in other units.
 std::size_t common(std::string_view a, std::string_view b) {
   const auto most = std::min({a.size(), b.size(), digits.size() - 1});
   std::size_t length = 0;

@@ -23,8 +23,8 @@ namespace shardsweep {
 /// the line before) and what stands between these.
 [[nodiscard]] std::string front_coded(const std::vector<std::string>& texts);
 
-/// What the page shows as the cause of a trial: that of one without a result, if it says more
-/// than in which line of a table it stood.
+/// Cause of a trial as the page shows it: that of one without a result, if it says more than the
+/// line of the table in which it stood.
 [[nodiscard]] std::string shown_cause(const Rows& trials, std::size_t row);
 
 }  // namespace shardsweep

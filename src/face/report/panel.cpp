@@ -30,7 +30,7 @@ std::string capitalised(std::string text) {
   return text;
 }
 
-/// What the page says of who won, and how sure it is.
+/// Sentences on who won, and how sure it is.
 std::string verdict_sentence(const CellAnswer& answer) {
   const auto* winner = answer.winner();
   const auto* second = answer.runner_up();
@@ -52,7 +52,7 @@ std::string verdict_sentence(const CellAnswer& answer) {
   return text;
 }
 
-/// Where a layout's runs lie between the slowest and the fastest of the table.
+/// Bars that show where a layout's runs lie between the slowest and the fastest of the table.
 class Reach {
  public:
   explicit Reach(const std::vector<AnsweredLayout>& layouts) {

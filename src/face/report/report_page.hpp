@@ -15,7 +15,7 @@
 
 namespace shardsweep {
 
-/// What an hour of a GPU costs.
+/// Price of an hour of a GPU.
 struct Price {
   double per_gpu_hour = 0;
   std::string currency{};  ///< "EUR"; may be empty
@@ -24,12 +24,12 @@ struct Price {
 struct ReportInput {
   ReportFacts facts;
   Heatmap heatmap;
-  std::vector<ClusterSpec> clusters{};  ///< of the sweeps, each once; those that are known
+  std::vector<ClusterSpec> clusters{};  ///< clusters of the sweeps that are known, each once
   std::optional<Price> price{};
-  std::string made{};                              ///< when, by which version
-  std::string warning{};                           ///< what a reader has to know first
-  std::string changed{};                           ///< what became slower since; empty: nothing
-  std::map<std::string, std::string> log_tails{};  ///< by sweep/trial
+  std::string made{};     ///< date of its making, and the version that made it
+  std::string warning{};  ///< warning that a reader has to know first
+  std::string changed{};  ///< sentences on what became slower; may be empty
+  std::map<std::string, std::string> log_tails{};  ///< ends of logs, by sweep/trial
   int refresh_s = 0;  ///< the page loads itself again after so long; 0: never
 
   /// Bytes of a GPU, if all clusters have the same.
@@ -39,7 +39,7 @@ struct ReportInput {
 /// `2.50`, `2.50 EUR`; nothing if it is no price.
 [[nodiscard]] std::optional<Price> price_from(const std::string& text);
 
-/// Where the numbers of a picture come from: sweeps, dates, hardware.
+/// Line on the source of a picture's numbers: sweeps, dates, hardware.
 [[nodiscard]] std::string source_line(
     ReportSources sources, const std::vector<ClusterSpec>& clusters);
 

@@ -18,7 +18,7 @@ namespace shardsweep {
 
 inline constexpr double seconds_per_hour = 3600;
 
-/// What the parts are made from.
+/// Material that the sections are made from.
 struct ReportView {
   const ReportInput& input;
   const Rows& trials;
@@ -40,7 +40,7 @@ struct ReportView {
 /// A heading and what stands below it; empty if `body` is.
 [[nodiscard]] std::string section(std::string_view heading, std::string_view body);
 
-/// What was measured, on what, when, at what cost, how surely.
+/// Header: what was measured, on what, when, at what cost, how surely.
 [[nodiscard]] std::string header_section(const ReportView& view);
 /// The table of cells, and beside it a panel for each, of which one is shown.
 [[nodiscard]] std::string answer_section(const ReportView& view);
@@ -51,7 +51,7 @@ struct ReportView {
 [[nodiscard]] std::string predicted_section(const ReportView& view);
 /// Every trial as a line over all axes.
 [[nodiscard]] std::string parallel_section(const ReportView& view);
-/// What layouts gain or lose that differ in one axis alone.
+/// Table of what layouts gain or lose that differ in one axis alone.
 [[nodiscard]] std::string axes_section(const ReportView& view);
 [[nodiscard]] std::string scaling_section(const ReportView& view);
 [[nodiscard]] std::string history_section(const ReportView& view);
@@ -62,7 +62,8 @@ struct ReportView {
 [[nodiscard]] std::string nodes_section(const ReportView& view);
 /// A table that the page's script fills from its data.
 [[nodiscard]] std::string trials_section(const ReportView& view);
-/// What a number depends on beside its layout: equal everywhere, or which values there are.
+/// Conditions that a number depends on beside its layout: equal everywhere, or which values there
+/// are.
 [[nodiscard]] std::string conditions_section(const ReportView& view);
 [[nodiscard]] std::string reproduce_section(const ReportView& view);
 
