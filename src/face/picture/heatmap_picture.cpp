@@ -66,7 +66,7 @@ struct Frame {
   double labels = 0;
   double cell_width = least_cell_width;
   double cell_height = 0;
-  double top = 0;  ///< of the first row
+  double top = 0;  ///< top of the first row
   std::size_t rows = 0;
   std::size_t columns = 0;
   [[nodiscard]] double x(std::size_t column) const {
@@ -150,7 +150,7 @@ Group cell_group(
   return group;
 }
 
-/// What the steps mean: shares of the row's best, or the lowest and the highest value.
+/// Legend of the steps: shares of the row's best, or the lowest and the highest value.
 Group scale_bar(const Heatmap& heatmap, const ColourScale& scale, double y) {
   Group group;
   constexpr double height = 18;

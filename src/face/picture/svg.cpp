@@ -61,7 +61,7 @@ class SvgWriter {
       put("<g");
       if (use_ == SvgUse::page && !group.key.empty())
         put(" data-key=\"{}\"", xml_escaped(group.key));
-      // What is operated has a name of its own; to others their title is one.
+      // A group with a key is operated and has a name of its own; the title is the name of others.
       if (!group.title.empty() && !group.key.empty()) {
         put(" role=\"img\" aria-label=\"{0}\"><title>{0}</title>", xml_escaped(group.title));
       } else if (!group.title.empty()) {

@@ -13,7 +13,7 @@ namespace shardsweep {
 /// direction of text are written out (\xNN), bytes that are no UTF-8 too.
 [[nodiscard]] std::string xml_escaped(std::string_view text);
 
-/// The same of text whose lines stay lines.
+/// `text` as xml_escaped() has it, but its lines stay lines.
 [[nodiscard]] std::string xml_escaped_lines(std::string_view text);
 
 enum class SvgUse : std::uint8_t {

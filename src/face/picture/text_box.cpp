@@ -9,7 +9,7 @@
 namespace shardsweep {
 namespace {
 
-constexpr double mean_advance = 0.62;  ///< of the size, per column
+constexpr double mean_advance = 0.62;  ///< share of the size, per column
 
 }  // namespace
 
