@@ -23,7 +23,7 @@ namespace shardsweep {
 namespace {
 
 constexpr double points_per_inch = 72;
-constexpr double most_pixels = 16'000;  // of the longer side
+constexpr double most_pixels = 16'000;  // pixels of the longer side
 constexpr std::chrono::seconds limit{60};
 constexpr std::size_t most_bytes = 256 << 20;
 
