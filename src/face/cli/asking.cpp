@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Asking the daemon for a change: a request file, and a daemon where none runs. Only the
+// Asking the daemon for a change: a request file, and a daemon if none runs. Only the
 // daemon writes the database, so every verb goes this way. The request is on disk before a
 // daemon is looked for: if the command dies, or the daemon it has started, whoever comes
 // next serves it. A daemon is not asked whether it is ready; it is ready when it answers.
@@ -81,7 +81,7 @@ class Starter {
   }
 
  private:
-  /// One of the daemon's own jobs is in the queue, or on its way from one to the next.
+  /// Tells if one of the daemon's own jobs is queued, or about to hand over to the next.
   bool waits_for_job() {
     constexpr std::chrono::seconds again{10};
     const auto now = session_.clock.steady();
@@ -100,7 +100,7 @@ class Starter {
   int starts_ = 0;
 };
 
-/// Who holds the lease, if anybody does and the database can be read.
+/// Holder of the lease; none if nobody holds it or the database can't be read.
 std::optional<LeaseHolder> holder_of(const Session& session) {
   const auto holder = Reader::holder_in(session.home.database);
   return holder && *holder && (*holder)->pid != 0 ? *holder : std::nullopt;
@@ -126,7 +126,7 @@ Result<Answer> give_up(const Session& session, const std::string& id) {
 
 bool daemon_runs(const Session& session) {
   if (lock_holder(session.home.lock())) return true;
-  // On another host the lock may not be seen: a fresh lease counts.
+  // A lock that another host holds may not be visible here, so a fresh lease counts, too.
   const auto holder = holder_of(session);
   return holder && holder->host != this_process().host && fresh(session, *holder);
 }
@@ -141,7 +141,8 @@ Result<void> refuse_other_format(const Session& session, Verb verb) {
   return tl::unexpected<Fault>(reader.error());
 }
 
-/// After an upgrade: what the user has just installed does not yet decide.
+/// Warns if the running daemon is of another version: after an upgrade it keeps its own until it
+/// ends.
 void say_other_version(const Session& session) {
   if (!lock_holder(session.home.lock())) return;
   const std::string other = other_version_of_holder(session.home.lock());
@@ -176,7 +177,7 @@ Result<std::string> post_to_daemon(const Session& session, Request request) {
   auto posted = refuse_other_format(session, request.verb).and_then([&] {
     return post_request(session.home, std::move(request), session.clock.now());
   });
-  // Nobody else knows of it.
+  // An inbox that was not posted is known to nobody else.
   if (!posted && !inbox.empty()) remove_inbox(inbox);
   return posted;
 }
@@ -188,7 +189,7 @@ Result<Answer> ask_daemon(const Session& session, Request request, const Expecte
 
 namespace {
 
-/// For the terminal, once a second: how many trials of the sweep there are now.
+/// Count of a sweep's trials, shown on the terminal once a second while a request is served.
 class HowFar {
  public:
   HowFar(const Session& session, const Expected& expected)
@@ -223,7 +224,7 @@ Result<Answer> await_answer(
   std::chrono::milliseconds pause = first_pause;
   for (;;) {
     if (session.clock.steady() - heard > silence_limit) {
-      // One that works on a long request shows it by renewing its lease.
+      // A daemon that works on a long request shows it by renewing its lease.
       const auto holder = holder_of(session);
       if (!holder || !fresh(session, *holder)) return give_up(session, id);
       heard = session.clock.steady();

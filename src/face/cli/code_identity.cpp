@@ -58,7 +58,7 @@ std::vector<std::string> words_of(const RunnerSpec& runner) {
   return words;
 }
 
-/// Where relative words begin; empty: that varies from attempt to attempt.
+/// Folder that relative words start from; empty if it varies from attempt to attempt.
 fs::path folder_of(const RunnerSpec& runner) {
   if (!runner.is_trainer()) return fs::path(runner.program).parent_path();
   const auto& folder = runner.trainer.directory;
@@ -152,7 +152,7 @@ Result<SpelledTree> tree_of(const Session& session, const RunnerSpec& runner) {
             runner.trainer.directory));
   if (!folder.has_filename()) folder = folder.parent_path();
   if (runner.snapshot == SnapshotKind::git) return tree_by_git(runner, folder);
-  // What a sweep writes, and what says which sweep it is, are not its programs.
+  // The database and the sweep file may lie in the folder, but are no part of its programs.
   std::error_code ignored;
   const fs::path file = fs::absolute(session.options.file, ignored).lexically_normal();
   return SpelledTree{{.root = folder, .without = {session.home.database, file}}, folder};
@@ -165,7 +165,7 @@ Result<void> note_code(const Session& session, SweepSpec& sweep, Taking taking) 
   runner.programs.clear();
   runner.snapshot_hash.clear();
   runner.snapshot_root.clear();
-  // Of ours the version tells.
+  // Our own runners are known by their version, and need no hash.
   const bool own = runner.is_trainer() || runner.program.starts_with('/');
   if (!own) return {};
   if (runner.snapshot == SnapshotKind::none)

@@ -17,7 +17,7 @@ namespace shardsweep {
 class Grammar;
 struct Session;
 
-/// Under which heading help lists a command.
+/// Heading under which help lists a command.
 enum class Heading : std::uint8_t { daily, results, other };
 inline constexpr std::array<std::string_view, 3> heading_words{
     "Daily commands", "Results", "Other commands"};
@@ -31,9 +31,9 @@ struct Command {
   std::string_view examples;
   void (*declare)(Grammar&) = nullptr;  ///< nullptr: it has no options of its own
   Result<ExitCode> (*run)(const Session&) = nullptr;
-  bool database = true;     ///< it has --db
-  bool last_sweep = false;  ///< without names it is about the sweep that was submitted last
-  bool own_lines = false;   ///< it writes to the terminal by itself while it works
+  bool database = true;     ///< takes --db
+  bool last_sweep = false;  ///< names default to the sweep that was submitted last
+  bool own_lines = false;   ///< writes to the terminal by itself while it works
 };
 
 }  // namespace shardsweep

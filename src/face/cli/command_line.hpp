@@ -21,11 +21,11 @@ struct Parsed {
 };
 [[nodiscard]] Parsed parse_arguments(std::span<const Command* const> commands, int argc,
     char** argv, std::string_view program = "shardsweep");
-/// What `main` does with such a table: parses, runs the command and reports its fault. Returns the
+/// Runs a program with such a table: parses, runs the command and reports its fault. Returns the
 /// exit code.
 [[nodiscard]] int run_program(std::span<const Command* const> commands, int argc, char** argv,
     std::string_view program = "shardsweep");
-/// nullptr where there is no such command.
+/// nullptr if there is no such command.
 [[nodiscard]] const Command* find_command(
     std::span<const Command* const> commands, std::string_view name);
 
@@ -35,7 +35,7 @@ struct OptionHelp {
   std::string value;  ///< "EXPR"; empty: a flag
   std::string help;
   std::string default_text;          ///< empty: none that is worth a word
-  std::vector<std::string> choices;  ///< the words that it takes, where they are few
+  std::vector<std::string> choices;  ///< the words that it takes, if they are few
   bool positional = false;
   bool required = false;
   bool repeatable = false;
@@ -53,13 +53,13 @@ struct CommandLine {
   std::string program;
   std::string version;
   std::string about;
-  std::vector<CommandHelp> commands;  ///< in the order of the table
-  std::vector<OptionHelp> options;    ///< of the program itself
+  std::vector<CommandHelp> commands;  ///< commands in the order of the table
+  std::vector<OptionHelp> options;    ///< options of the program itself
 };
 [[nodiscard]] CommandLine describe(
     std::span<const Command* const> commands, std::string_view program = "shardsweep");
 
-/// What `--help` prints: of the program where `command` is empty, else of that command.
+/// Text of `--help`: the program's if `command` is empty, else that command's.
 [[nodiscard]] std::string help_text(
     const CommandLine& line, std::string_view command, std::size_t width);
 /// Prints it as wide as the terminal. Returns the exit code: there may be no such command.

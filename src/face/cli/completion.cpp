@@ -13,7 +13,7 @@
 namespace shardsweep {
 namespace {
 
-/// What completes a value of this kind: `names KIND` of the program.
+/// Kind of names that complete such a value, as `names KIND` lists them; empty: none.
 std::string_view names_kind(std::string_view value) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kinds{
       {{"NAME", "sweeps"}, {"TRIAL", "sweeps"}, {"MODEL", "models"}, {"PRESET", "presets"}}};
@@ -87,7 +87,7 @@ _shardsweep_files() {
 
 // ---- zsh ------------------------------------------------------------------------------------
 
-/// For a description in _arguments: brackets and colons part its fields.
+/// Escapes a description for _arguments, where brackets and colons part the fields.
 std::string zsh_text(std::string_view text) {
   std::string out;
   for (const char c : text) {

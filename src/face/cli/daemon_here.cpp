@@ -89,7 +89,7 @@ Result<Answer> ask_writer(const Session& session, Request request) {
   SHARDSWEEP_ASSIGN(const std::string id, post_to_daemon(session, std::move(request)));
   log_warnings_alone();
   const auto written = be_daemon(session, {.serve_only = true}, {});
-  // One that has come meanwhile answers.
+  // A daemon that has started meanwhile (`busy`) answers the request.
   if (!written && written.error().kind != FaultKind::busy) {
     SHARDSWEEP_TRY(withdraw_request(session.home, id));
     return tl::unexpected<Fault>(written.error());

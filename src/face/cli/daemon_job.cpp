@@ -42,7 +42,7 @@ constexpr int looks_after_lost_answer = 2;
 constexpr auto poll_pause = std::chrono::milliseconds(200);
 constexpr double first_wait_s = 60;
 
-/// By the database: whoever starts a second chain finds the first.
+/// Name of the chain of jobs, made from the database's path: a second start finds the first chain.
 std::string chain_of(const Session& session) {
   std::error_code ignored;
   const fs::path path = fs::weakly_canonical(session.home.database, ignored);
@@ -56,7 +56,8 @@ fs::path script_of(const Session& session) {
   return session.home.dir() / "daemon.sbatch";
 }
 
-/// Nothing of the login shell's, or of the job that we are, changes what Slurm does.
+/// Environment without variables that change what Slurm does, set by the login shell or by our own
+/// job.
 std::vector<std::string> clean_environment() {
   std::vector<std::string> own;
   for (char** entry = environ; *entry != nullptr; ++entry)
@@ -95,7 +96,7 @@ std::vector<std::string> submit_command(
   return command;
 }
 
-/// What the site says of any job of one node, without what it asks for GPUs; then the user's.
+/// Options of the daemon's job: the site's for any job of one node, without GPUs, then the user's.
 Result<std::map<std::string, std::string>> job_options(
     const SiteSpec& site, const std::vector<std::string>& own) {
   std::map<std::string, std::string> options{
@@ -137,7 +138,7 @@ Result<void> write_script(
   return write_own_file(script_of(session), text);
 }
 
-/// Its daemon answers, or it waits in the queue.
+/// Waits for the job's daemon, and after a minute says that the job is queued.
 Result<ExitCode> await_daemon(const Session& session, const std::string& job) {
   const auto until = session.clock.steady() + std::chrono::duration<double>(first_wait_s);
   while (session.clock.steady() < until) {
@@ -242,7 +243,7 @@ void Successor::step() {
   start(submit_command(session_, name_, number_, own == nullptr ? "" : own), submit_limit_s);
 }
 
-/// Who was started before under the same id may have asked for it already.
+/// Takes squeue's answer. An earlier process with this id may have asked for the next job already.
 void Successor::take_look(const Result<CommandOutput>& output) {
   if (!output || output->exit_code != 0) {
     not_before_s_ = now_s() + look_again_s;
@@ -287,7 +288,7 @@ void Successor::take_submission(const Result<CommandOutput>& output) {
 }
 
 void Successor::cancel() {
-  // What is being submitted has to be there before it can be taken back.
+  // A submission under way has to end first: only a job that exists can be cancelled.
   if (command_) (void)command_->wait();
   (void)run_command({"scancel", "--me", "--name=" + name_}, within(look_limit_s));
 }

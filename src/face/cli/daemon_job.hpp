@@ -28,9 +28,9 @@ namespace shardsweep {
 class Successor {
  public:
   Successor(const Session& session, int number);
-  /// With every tick.
+  /// Goes on as far as it can without waiting; called with every tick.
   void step();
-  /// Nothing is left to do: it is not needed.
+  /// Cancels the next job, as nothing is left to do.
   void cancel();
 
  private:

@@ -144,7 +144,8 @@ std::string reasons(const LeftOut& left_out) {
   return fmt::format("{}", fmt::join(all, "; "));
 }
 
-/// Each that was named has to have words; of all layouts those without are left out.
+/// Layouts that were asked for. A named layout without words is a fault; if all layouts are asked
+/// for, it is left out.
 enum class Asked { by_name, all };
 
 Result<ExitCode> emit_all(const Session& session, const std::vector<Emitted>& all, Asked asked) {

@@ -41,7 +41,7 @@ void declare_point(Grammar& grammar, const char* name, const std::string& begin)
 /// The points that --point names.
 [[nodiscard]] Result<ExitCode> emit_plan(const Session& session, const Planned& planned);
 
-/// Where a present configuration ranks by what was measured, or by what is predicted.
+/// Ranks a present configuration: among what was measured, or by what is predicted.
 [[nodiscard]] Result<ExitCode> rank_among_results(const Session& session);
 [[nodiscard]] Result<ExitCode> rank_in_plan(const Session& session, const Planned& planned);
 
@@ -64,8 +64,8 @@ class ResultRow {
   const std::vector<Value>& row_;
 };
 
-/// Its label (sweep/layout_text.hpp). Words of a trainer that are none of ours stand as they
-/// are.
+/// Label of a layout (sweep/layout_text.hpp). Words of a trainer that are none of ours stand as
+/// they are.
 [[nodiscard]] std::string layout_text(const TrainerLayout& layout);
 
 /// Sweep and trial, and all axes.

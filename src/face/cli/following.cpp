@@ -27,7 +27,7 @@ constexpr auto follow_look_every = 300ms;
 constexpr auto plain_progress_every = 30s;
 constexpr std::size_t most_bests_at_end = 3;  // lines at the end; `best` prints more
 
-/// What is shown, on a terminal or in a file.
+/// Output of what is followed, on a terminal or in a file.
 class Screen {
  public:
   explicit Screen(const Clock& clock)
@@ -205,7 +205,7 @@ class Follower {
       std::copy_if(allocations_.begin(), allocations_.end(), std::back_inserter(one.allocations),
           [&](const AllocationProgress& job) { return job.sweep == sweep.name; });
       one.now = session_.clock.now();
-      // One of all sweeps is shown with the first of them.
+      // Trouble that concerns all sweeps is shown with the first of them.
       for (const Trouble& trouble : trouble_) {
         if (trouble.where == sweep.name || (all.size() == 1 && concerns(trouble, sweep.name)))
           one.trouble.push_back(text(trouble));
@@ -216,12 +216,12 @@ class Follower {
 
   bool all_over() const { return std::all_of(sweeps_.begin(), sweeps_.end(), is_over); }
 
-  /// `next` and `record` write its results by themselves where no daemon runs.
+  /// `next` and `record` write its results by themselves if no daemon runs.
   static bool goes_on_outside(const SweepStatus& sweep) {
     return sweep.outside && sweep.state == "active" && !is_over(sweep);
   }
 
-  /// Nothing moves: no daemon runs, or what is left is paused.
+  /// Tells if nothing moves: no daemon runs, or what is left is paused.
   Result<bool> nobody_works() {
     if (std::any_of(sweeps_.begin(), sweeps_.end(), goes_on_outside)) return false;
     const bool paused = std::all_of(sweeps_.begin(), sweeps_.end(), [](const SweepStatus& sweep) {
@@ -301,16 +301,16 @@ class Follower {
   Screen screen_;
   std::vector<SweepId> ids_;
   std::vector<SweepStatus> sweeps_;
-  std::vector<AllocationProgress> allocations_;  ///< of all of them, for a terminal
+  std::vector<AllocationProgress> allocations_;  ///< jobs of all the sweeps, for a terminal
   std::map<SweepId, std::string> told_;          ///< the sentence that was shown last
-  std::vector<Trouble> trouble_;                 ///< as it was told last
+  std::vector<Trouble> trouble_;                 ///< troubles as they were told last
   BestSoFar best_;
   bool news_ = false;  ///< trials have ended since the answers were read
   std::chrono::steady_clock::time_point read_best_after_{};
   std::int64_t event_ = 0;
 };
 
-/// The sweeps to follow where none is named: those that have not ended.
+/// The sweeps to follow if none is named: those that have not ended.
 std::vector<SweepStatus> unfinished(const std::vector<SweepStatus>& all) {
   std::vector<SweepStatus> open;
   std::copy_if(all.begin(), all.end(), std::back_inserter(open),
@@ -318,7 +318,7 @@ std::vector<SweepStatus> unfinished(const std::vector<SweepStatus>& all) {
   return open;
 }
 
-/// Says what ended last, where there is nothing to follow.
+/// Says what ended last, if there is nothing to follow.
 ExitCode nothing_to_follow(const std::vector<SweepStatus>& all) {
   const auto last = std::max_element(all.begin(), all.end(),
       [](const SweepStatus& a, const SweepStatus& b) { return a.last_end_at < b.last_end_at; });

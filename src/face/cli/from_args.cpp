@@ -87,7 +87,7 @@ Value positive(double value) {
   return value > 0 ? Value(value) : Value();
 }
 
-/// Its predicted speed and memory beside those of the plan's cell.
+/// Adds a row with the point's predicted speed and memory, and its rank in the plan's cell.
 void add_predicted(Table& table, const Planned& planned, const Point& point, const Prediction& own,
     const std::string& state) {
   std::vector<double> speeds;
@@ -162,7 +162,8 @@ KnownCells cells_of(const std::vector<KnownTrial>& trials) {
   std::map<std::pair<decltype(KnownTrial::cell), std::string>, std::vector<std::size_t>> places;
   for (const KnownTrial& one : trials) {
     auto& layouts = cells[one.cell];
-    // What a layout is called leaves out what all have in common.
+    // Layouts with one name may differ in what the name leaves out, so their points are compared,
+    // too.
     auto& alike = places[{one.cell, one.row.text("layout")}];
     auto found = std::find_if(alike.begin(), alike.end(),
         [&](std::size_t place) { return layouts[place].trial->point == one.point; });
@@ -178,7 +179,7 @@ KnownCells cells_of(const std::vector<KnownTrial>& trials) {
   return cells;
 }
 
-/// Beside the ranked layouts of its cell, of which there is one at least.
+/// Row of a layout and its rank in the cell; empty if no layout of the cell is ranked.
 std::vector<Value> ranked_row(const KnownLayout& own, const std::vector<KnownLayout>& cell) {
   std::vector<double> speeds;
   const KnownLayout* best = nullptr;

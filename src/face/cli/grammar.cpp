@@ -34,7 +34,7 @@ constexpr int usage_error = 2;
 std::string name_of(const CLI::Option& option) {
   if (!option.get_lnames().empty()) return "--" + option.get_lnames().front();
   const std::string type = option.get_type_name();
-  return type.substr(0, type.find(':'));  // behind a colon stand the checks of the value
+  return type.substr(0, type.find(':'));  // the checks of the value follow a colon
 }
 
 /// CLI11 lists unknown words backwards: the first one is the mistake.
@@ -112,7 +112,7 @@ OptionHelp described(const CLI::Option& option, const Choices& choices) {
   help.positional = option.get_positional();
   if (!option.get_lnames().empty()) help.name = "--" + option.get_lnames().front();
   if (!option.get_snames().empty()) help.brief = "-" + option.get_snames().front();
-  // Behind a colon stand the checks of the value.
+  // The checks of the value stand behind a colon.
   const std::string type = option.get_type_name();
   if (option.get_type_size() != 0) help.value = type.substr(0, type.find(':'));
   if (help.positional) help.name = help.value;
@@ -217,7 +217,7 @@ class Parser {
   CLI::App app_{"Find the fastest training layout for a model on your nodes."};
   Options options_;
   Choices choices_;
-  Words* program_ = nullptr;  ///< of the command, where it takes one
+  Words* program_ = nullptr;  ///< words of the program, if the command takes one
 };
 
 /// CLI11 would only say that a subcommand is required.

@@ -37,7 +37,8 @@ class Declared {
   const Declared& with_default() const;
   /// Any other word is wrong usage.
   const Declared& one_of(Words words) const;
-  /// The same, or a trainer's file of the user (own_trainer_file()).
+  /// Limits the words as one_of() does, but takes a trainer's file of the user
+  /// (own_trainer_file()), too.
   const Declared& one_of_or_own_trainer(const Words& words) const;
   /// Completion offers these words; the command itself judges what it is given.
   const Declared& offers(Words words) const;
@@ -51,7 +52,7 @@ class Declared {
   const Declared& split_at_commas() const;
   const Declared& not_with(const char* option) const;
   const Declared& only_with(const char* option) const;
-  /// For our own scripts: help and completion leave it out.
+  /// Leaves the option out of help and completion: it is for our own scripts.
   const Declared& hidden() const;
 
  private:
@@ -67,7 +68,7 @@ class Grammar {
       : command_(command), options_(options), choices_(choices), program_(program) {}
 
   Options& options() { return options_; }
-  /// What this command alone is asked, made here; Options::of() reads it.
+  /// Makes the struct of the options that this command alone has; Options::of() reads it.
   template <class Own>
   Own& own() {
     return options_.own.emplace<Own>();
@@ -83,7 +84,7 @@ class Grammar {
   /// A program and its words. All that stands behind `--` is theirs, whatever it looks like.
   void program(const char* name, Words& target, const char* value, const std::string& help);
 
-  // What several commands have.
+  // Options that several commands have.
   /// --format of tables and of those pictures, and --wide.
   void format(const Words& pictures = {});
   /// --format of these words alone.

@@ -116,7 +116,7 @@ const CommandHelp* find_command_help(const CommandLine& line, std::string_view n
   return found == line.commands.end() ? nullptr : &*found;
 }
 
-/// As it stands, in a fixed font: roff's escapes, requests and line breaks are taken away.
+/// Text as it stands, in a fixed font: signs that roff would read as requests are escaped.
 std::string roff_verbatim(std::string_view text) {
   std::string out = ".nf\n";
   bool begins = true;
@@ -188,7 +188,7 @@ int print_help(const CommandLine& line, const std::string& command) {
 
 std::string man_page(const CommandLine& line) {
   constexpr std::size_t width = 78;
-  constexpr std::string_view release_date = "2026-11-22";  // of the version that is documented
+  constexpr std::string_view release_date = "2026-11-22";  // release of the documented version
   std::string out = fmt::format(
       ".TH SHARDSWEEP 1 \"{}\" \"shardsweep {}\" \"User Commands\"\n.SH NAME\nshardsweep \\- "
       "find "

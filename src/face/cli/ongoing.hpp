@@ -13,8 +13,9 @@
 
 namespace shardsweep {
 
-/// One at a time. What a command prints takes its place: say() and note_how_far() keep it, all
-/// else ends it, as a command that prints shows by that how far it is.
+/// Line on a terminal that says how far a command is; one at a time. Output takes its place: say()
+/// and note_how_far() keep it. Other output ends it, since the command then shows by itself how far
+/// it is.
 class Ongoing {
  public:
   Ongoing(std::string command, const Clock& clock);
@@ -22,13 +23,13 @@ class Ongoing {
   Ongoing& operator=(const Ongoing&) = delete;
   ~Ongoing();
 
-  /// Whether anybody would see how far it is: asking costs something.
+  /// Tells if the line would be shown at all: asking how far it is costs something.
   [[nodiscard]] static bool is_shown();
   /// "60,000 of 100,000 trials stored"; empty: not known.
   static void note_how_far(std::string words);
   /// Takes the line away before other words; it comes again.
   static void step_aside();
-  /// For good.
+  /// Takes the line away for good.
   static void end();
 
  private:

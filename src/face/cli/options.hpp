@@ -17,18 +17,18 @@
 
 namespace shardsweep {
 
-/// What `help` explains beside the commands.
+/// Topics that `help` explains beside the commands.
 inline constexpr std::array<std::string_view, 10> help_topics{"keys", "axes", "units",
     "placeholders", "patterns", "words", "site", "schema", "trainer-schema", "columns"};
 
 /// The forms that are looked at.
 enum class PictureForm : std::uint8_t { none, svg, png, html };
 
-/// A model, a cluster and sizes, where there is no sweep file.
+/// A model, a cluster and sizes, if there is no sweep file.
 struct AskedOptions {
   std::string model;
   std::string cluster;  ///< preset
-  std::string family;   ///< of trainers
+  std::string family;   ///< family of trainers
   std::string trainer;  ///< new: whose sweep
   std::string nodes;
   std::string nodelist;  ///< preflight: these nodes, as Slurm writes a list
@@ -42,23 +42,23 @@ struct AskedOptions {
 struct TrainerOptions {
   std::string emit;       ///< plan, best: in whose words layouts are printed
   std::string from_args;  ///< plan, best: a present configuration, or @FILE
-  std::string log;        ///< whose words --from-args has; empty: the sweep's trainer
-  std::string gpus;       ///< of the run with --from-args
+  std::string log;        ///< trainer whose words --from-args has; empty: the sweep's
+  std::string gpus;       ///< GPUs of the run with --from-args
   std::string point;      ///< plan, render: which points; empty: all
 };
 
 struct HelpOptions {
   bool markdown = false;
   bool man = false;
-  std::string shell;  ///< whose completion: bash, zsh, fish
+  std::string shell;  ///< shell that is completed: bash, zsh, fish
 };
 
 struct Options {
   std::string command;
 
-  // in which form
+  // form of the output
   Format format = Format::table;
-  PictureForm picture = PictureForm::none;  ///< in place of `format`
+  PictureForm picture = PictureForm::none;  ///< picture in place of `format`
   bool format_given = false;
   bool wide = false;  ///< a table's columns whatever the width
   std::string out;    ///< file to write
@@ -66,7 +66,7 @@ struct Options {
   /// False: there is no form of this name.
   [[nodiscard]] bool set_form(std::string_view word);
 
-  // what is meant
+  // sweeps, trials and files that are meant
   std::string db;
   std::vector<std::string> names;  ///< sweeps, slugs, attempts, job ids
   std::string file;                ///< sweep file, or the file to write
@@ -79,21 +79,21 @@ struct Options {
   // how a cluster is reached, and what is set over a file
   std::vector<std::string> set;
   std::string site;                 ///< site file
-  Backend backend = Backend::none;  ///< none: not said
+  Backend backend = Backend::none;  ///< stated backend; `none`: not said
   bool here = false;
 
   AskedOptions asked{};
   TrainerOptions trainer{};
   HelpOptions help{};
 
-  /// What the command alone is asked: the struct that its grammar has made by Grammar::own().
+  /// Options that the command alone has: the struct that its grammar has made by Grammar::own().
   std::any own;
   template <class Own>
   [[nodiscard]] const Own& of() const {
     return std::any_cast<const Own&>(own);
   }
 
-  /// True where `help` is about commands, and not about what its run() explains.
+  /// True if `help` is about commands, and not about what its run() explains.
   [[nodiscard]] bool topic_is_command() const {
     if (help.man || !help.shell.empty()) return false;
     return names.empty() ||

@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 constexpr auto answer_limit = std::chrono::seconds(5);
 constexpr auto kept_for = std::chrono::minutes(10);
 
-/// Which Slurm is asked, as a line.
+/// First line of the kept answer: it names the Slurm that was asked.
 std::string asked_of() {
   std::string line = "#";
   for (const char* name : {"SLURM_CONF", "SLURM_CLUSTERS"}) {
@@ -34,7 +34,7 @@ std::string asked_of() {
   return line + '\n';
 }
 
-/// What sinfo has said within the last minutes, kept beside the database; empty: nothing.
+/// Answer of sinfo, kept beside the database for ten minutes; empty if there is none.
 std::string partitions_text(const Session& session) {
   const fs::path kept = session.home.dir() / "sinfo";
   const std::string head = asked_of();
@@ -46,7 +46,8 @@ std::string partitions_text(const Session& session) {
   }
   const auto said = run_command(slurm::partitions_command(), {.deadline = answer_limit});
   if (!said || said->exit_code != 0) return "";
-  // Nobody needs it; without a database there is no folder for it.
+  // A failed write only costs another call of sinfo. Without a database there is no folder to keep
+  // it in.
   if (fs::exists(session.home.dir(), error)) (void)write_own_file(kept, head + said->out);
   return said->out;
 }

@@ -48,7 +48,8 @@ Result<void> renew_secrets_of(const Session& session, const std::string& name,
   const auto shell = shell_environment();
   PassedVariables passed = take_variables(*sweep, shell, kept);
   if (!passed.missing.empty()) return tl::unexpected<Fault>(missing_in(name, passed.missing));
-  // What its site has given stays, and what the site file passes on is this shell's.
+  // Variables that the site file passes on are taken from this shell. What the site gave before is
+  // kept.
   SweepSpec of_site;
   std::copy_if(site_names.begin(), site_names.end(), std::back_inserter(of_site.pass_env),
       [&](const std::string& one) { return kept.contains(one); });

@@ -29,8 +29,8 @@ void say_withheld(const SweepSpec& sweep);
 [[nodiscard]] Result<void> keep_secrets(
     const Session& session, const Planned& planned, const SiteAccess& access);
 
-/// The same for sweeps that go on: what their files pass on is taken from this shell anew, and
-/// secrets that were written into a sweep file stay as they are.
+/// Renews secrets of sweeps that go on. Variables that their files pass on are taken from this
+/// shell anew. Secrets that were written into a sweep file stay as they are.
 [[nodiscard]] Result<void> renew_secrets(
     const Session& session, Reader& reader, const Meant& meant, const Steps& steps);
 

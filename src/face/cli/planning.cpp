@@ -49,8 +49,8 @@ std::string last_line(std::string_view text) {
   return std::string(begin == std::string_view::npos ? text : text.substr(begin + 1));
 }
 
-/// What a program prints for `--capabilities`; none where that is no JSON object: it does not
-/// know the flag. `silent`: why, in a sentence.
+/// Answer of a program to `--capabilities`; none if it prints no JSON object, as it does not know
+/// the flag. `silent` says why there is none, in a sentence.
 Result<std::optional<Capabilities>> ask_runner(
     const std::string& program, const RunnerSpec& runner, std::string& silent) {
   std::vector<std::string> question{program, "--capabilities"};
@@ -82,7 +82,7 @@ Capabilities unknown_runner(const SweepSpec& sweep) {
   Capabilities unknown;
   unknown.runner = sweep.runner.known_as();
   unknown.version = "unknown";
-  // One that is not here to be asked, and comes with this program.
+  // A shardbench that is not here to be asked is the shipped one, which takes --give-up-above.
   unknown.gives_up = sweep.runner.program.empty() && sweep.runner.is_shardbench();
   return unknown;
 }
@@ -97,8 +97,8 @@ Capabilities trainer_capabilities(const SweepSpec& sweep) {
   return said;
 }
 
-/// What the runner of this sweep is called, and what it can do. One that does not say goes by
-/// its file's name, and no layout is left out on its behalf; the notes say so.
+/// Name and abilities of a sweep's runner. A runner that does not say goes by its file's name. No
+/// layout is left out on its behalf, and the notes say so.
 Result<Capabilities> capabilities_of(
     const Session& session, const SweepSpec& sweep, std::vector<std::string>& notes) {
   if (sweep.runner.is_trainer()) return trainer_capabilities(sweep);
@@ -154,7 +154,7 @@ class OptionDesk {
     if (!said) return {};
     return {!slurm::lacks_option(said->err), *help_};
   }
-  /// It was to be asked, and there is none, or none that answers.
+  /// Tells if an option was asked about, and there is no sbatch or none that answers.
   [[nodiscard]] bool is_closed() const { return help_ && help_->empty(); }
 
  private:
@@ -193,8 +193,8 @@ Result<std::string> read_standard_input() {
   return text;
 }
 
-/// What the site file passes on of this shell: read now, since a daemon's environment is
-/// another one.
+/// Replaces names that the site file passes on by this shell's values, since a daemon's environment
+/// is another one.
 void pass_environment(SiteSpec& site) {
   for (const std::string& name : site.pass_env) {
     const char* value = ::getenv(name.c_str());
@@ -203,7 +203,7 @@ void pass_environment(SiteSpec& site) {
   site.pass_env.clear();
 }
 
-/// What to do where a sweep needs Slurm and there is none.
+/// Fault of a sweep that needs Slurm if there is none, with what to do about it.
 Fault no_slurm(const Session& session, const SweepSpec& sweep, const Fault& why) {
   return {why.kind,
       fmt::format("'{}' is a sweep for cluster '{}', and {}. On that cluster's login node "
@@ -286,7 +286,8 @@ Result<SiteAccess> read_site(const Session& session) {
   for (auto& [name, value] : access.identity_env) {
     if (access.secrets.contains(name)) value.clear();
   }
-  // Of what a shell passes on, the settings: who is logged in how changes no number.
+  // Settings of the shell belong to the identity. Other variables, such as a login's, change no
+  // number.
   for (const auto& [name, value] : access.site.env) {
     if (is_setting(name)) access.identity_env.emplace(name, value);
   }
@@ -338,7 +339,7 @@ std::optional<SiteAccess> site_of_plan(const Session& session, Planned& planned)
 
 namespace {
 
-/// Its points are handed out one by one (`next`), to whoever asks.
+/// Access to a sweep whose points are handed out one by one (`next`), to any process that asks.
 Result<SiteAccess> outside_access(const Session& session, const SweepSpec& sweep) {
   const auto refuse = [&](std::string_view key, std::string_view why) {
     return fault(FaultKind::invalid_input,
@@ -404,7 +405,7 @@ Result<SiteAccess> choose_backend(const Session& session, const SweepSpec& sweep
 
 namespace {
 
-/// Where the sweep file has a variable, that holds.
+/// Adds the site's variables. A variable of the sweep file overrules the site's.
 void put_on_this_machine(Planned& planned, const SiteAccess& access) {
   SweepSpec& sweep = planned.sweep;
   const auto is_passed = [&](const std::string& name) {
@@ -421,7 +422,7 @@ void put_on_this_machine(Planned& planned, const SiteAccess& access) {
   }
 }
 
-/// Of two causes with one name the sweep's holds.
+/// Adds the site's causes. If two have one name, the sweep's holds.
 Result<void> add_causes(std::vector<Cause>& rules, const std::vector<Cause>& of_site) {
   for (const Cause& cause : of_site) {
     const auto same = [&](const Cause& own) { return own.name == cause.name; };
@@ -439,7 +440,7 @@ Result<void> add_site(Planned& planned, const SiteAccess& access) {
   planned.sweep.container = joined(planned.sweep.container, access.site);
   SHARDSWEEP_TRY(add_causes(planned.sweep.rules, access.site.rules));
   planned.site_env = access.identity_env;
-  // In a job its script sets them.
+  // A Slurm job gets these variables from its script.
   if (access.backend != Backend::slurm) put_on_this_machine(planned, access);
   if (planned.sweep.remeasure.on == RemeasureOn::image)
     SHARDSWEEP_TRY(check_watched_image(planned.sweep.container));

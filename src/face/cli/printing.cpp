@@ -232,7 +232,7 @@ Result<void> print_result(std::string_view text) {
   const std::string shown = ::isatty(STDOUT_FILENO) == 1 ? for_terminal(text) : std::string();
   if (!shown.empty()) text = shown;
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
-    // Who reads has seen enough (`results | head`): leave as every command does.
+    // The reader has seen enough (`results | head`): leave as every command does.
     if (errno == EPIPE) {
       std::signal(SIGPIPE, SIG_DFL);
       std::raise(SIGPIPE);

@@ -14,23 +14,23 @@
 
 namespace shardsweep {
 
-/// What commands over results are asked: names, --where and --hidden.
+/// Selection that a command over results is asked for: names, --where and --hidden.
 [[nodiscard]] Selection selection_of(const Options& options);
 
-/// Whoever names nothing, and selects nothing with --where, means the sweep that was submitted
-/// last; a proof's single ranks are none. A sentence on standard error says which one it is, if
+/// Takes the sweep that was submitted last if no names, --where or --all-sweeps are given. A
+/// proof's single ranks are no such sweep. A sentence on standard error says which one it is, if
 /// there are others.
 void mean_last_sweep(Session& session);
 
-/// By the session's --format and --wide, and by what standard output is.
+/// Style of a table by the session's --format and --wide, and by what standard output is.
 [[nodiscard]] TableStyle table_style(
     const Session& session, std::vector<std::string_view> important = {});
 
 /// Sweeps over `gpus` have 0 nodes everywhere: for people that is no column.
 void drop_nodes_where_none(Table& table);
 
-/// With the form that `--format` says, or else the ending of the file. `pictures`: the forms
-/// that the command has beside those of tables. A PNG on a terminal is a fault.
+/// Options with the form that `--format` says, or else the ending of the file. `pictures`: the
+/// forms that the command has beside those of tables. A PNG on a terminal is a fault.
 [[nodiscard]] Result<Options> with_form(
     const Options& options, const std::vector<std::string_view>& pictures);
 
@@ -52,7 +52,7 @@ class Spool {
   ~Spool();
   /// Takes the text out of the buffer.
   void add(fmt::memory_buffer& text);
-  /// To standard output: what was added, then `rest`.
+  /// Prints to standard output: the added text, then `rest`.
   [[nodiscard]] Result<void> print(std::string_view rest);
 
  private:
@@ -63,13 +63,14 @@ class Spool {
 /// The table to standard output, its note to standard error.
 [[nodiscard]] Result<ExitCode> print_table(const Table& table, const TableStyle& style);
 
-/// What became slower since the runs that are ranked, and how to see it; empty if nothing did.
+/// Sentence that says what became slower since the ranked runs, and how to see it; empty if nothing
+/// did.
 [[nodiscard]] Result<std::string> changed_since(Reader& reader, const Selection& selection);
 
 /// Why a command over results has nothing to show, as one sentence: nothing is there, nothing
 /// matches `--where`, or nothing was measured.
 [[nodiscard]] Result<std::string> why_empty(Reader& reader, const Options& options);
-/// The same on standard error.
+/// Says the sentence of why_empty() on standard error.
 [[nodiscard]] Result<void> say_why_empty(Reader& reader, const Options& options);
 
 }  // namespace shardsweep

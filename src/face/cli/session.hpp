@@ -42,23 +42,24 @@ struct Planned {
   Capabilities capabilities;
   Plan plan;
   std::string source;
-  std::vector<std::string> notes;  ///< for stderr
+  std::vector<std::string> notes;  ///< messages for stderr
   /// Why none of it may be submitted: what its trainer is not told. Empty: it may.
   std::string refusal{};
-  /// Of the site, in the identity of its trials (add_site).
+  /// Variables of the site that belong to the identity of its trials (add_site).
   std::map<std::string, std::string> site_env{};
   /// Values of secrets, which `sweep` has no more, and what this shell lacks of them.
   PassedVariables passed{};
 };
 [[nodiscard]] Result<Planned> plan_file(const Session& session);
-/// The same without a file: `source` stays empty.
+/// Plans a sweep that has no file: `source` stays empty.
 [[nodiscard]] Result<Planned> plan_sweep(const Session& session, SweepSpec sweep);
 /// The sweep of the session's file; `-` is standard input. `source` becomes its text.
 [[nodiscard]] Result<SweepSpec> load_sweep_file(
     const Session& session, std::string* source = nullptr);
 
-/// Of the plan's trials, in its order: the one with this number (from 1), or all whose axes and
-/// vars have these values (tp=2,micro_batch=4); empty text: all. None is a fault.
+/// Trials of the plan that `text` means, in its order. A number (from 1) means one trial, axes and
+/// vars (tp=2,micro_batch=4) all that have these values. An empty text means all trials; a text
+/// that no trial matches is a fault.
 [[nodiscard]] Result<std::vector<const PlannedTrial*>> points_meant(
     const Planned& planned, const std::string& text);
 
@@ -69,12 +70,12 @@ struct Planned {
 struct SiteAccess {
   Backend backend = Backend::none;
   SiteSpec site;
-  std::string job_template;                           ///< its text
-  std::string job_template_name;                      ///< for messages
-  std::map<std::string, std::string> identity_env{};  ///< what of `site.env` makes trials new
-  std::map<std::string, std::string> secrets{};       ///< of the site, which `site` has no more
+  std::string job_template;                           ///< text of the template
+  std::string job_template_name;                      ///< name for messages
+  std::map<std::string, std::string> identity_env{};  ///< variables of a trial's identity
+  std::map<std::string, std::string> secrets{};       ///< secrets of the site, taken out of `site`
   std::vector<std::string> passed{};                  ///< names in its `pass_env`
-  std::vector<std::string> notes{};                   ///< for stderr
+  std::vector<std::string> notes{};                   ///< messages for stderr
 };
 /// The site file and the job template, whatever the backend.
 [[nodiscard]] Result<SiteAccess> read_site(const Session& session);
@@ -85,13 +86,14 @@ struct SiteAccess {
 [[nodiscard]] std::optional<SiteAccess> site_of_plan(const Session& session, Planned& planned);
 /// Where to run, as far as flags, site file and PATH say.
 [[nodiscard]] Backend stated_backend(const Options& options, const SiteSpec& site);
-/// What the site says about how ranks run: their container, and variables in their identity.
+/// Adds what the site says about how ranks run: their container, causes of failures, and variables
+/// in their identity.
 [[nodiscard]] Result<void> add_site(Planned& planned, const SiteAccess& access);
 
 // ---- partitions.cpp -------------------------------------------------------------------------
 
-/// A note for each kind of point that no partition of the site can hold. Slurm is asked once in
-/// ten minutes, where there is a database to keep its answer.
+/// A note for each kind of point that no partition of the site can hold. Slurm is asked once in ten
+/// minutes, if there is a database to keep its answer.
 [[nodiscard]] std::vector<std::string> beyond_partitions(
     const Session& session, const Planned& planned, const SiteAccess& access);
 
@@ -99,10 +101,10 @@ struct SiteAccess {
 
 enum class Taking : std::uint8_t { hash_alone, snapshot };
 
-/// Notes what the sweep's own programs are. Without a snapshot: the hashes of `program` or of
-/// the first word of `argv`, where they are paths, and of further words that name a script, a
-/// program or a file of settings. Programs of an image are known by its digest. With a
-/// snapshot: the hash of their tree, of which a copy is made.
+/// Notes what the sweep's own programs are. Without a snapshot: the hashes of `program` or of the
+/// first word of `argv`, if they are paths. Further words count if they name a script, a program or
+/// a file of settings. Programs of an image are known by its digest. With a snapshot: the hash of
+/// their tree, of which a copy is made.
 [[nodiscard]] Result<void> note_code(const Session& session, SweepSpec& sweep, Taking taking);
 
 /// The snapshot of the tree that these programs are in now, by its hash; taken unless it is
@@ -117,18 +119,20 @@ enum class Taking : std::uint8_t { hash_alone, snapshot };
 [[nodiscard]] Result<Answer> submit_plan(const Session& session, Planned planned);
 /// Hands the session's sweep file to the daemon; `sweep` becomes its name.
 [[nodiscard]] Result<Answer> submit_file(const Session& session, std::string& sweep);
-/// As submit_file(), and trials that were all known run again. Returns the sweep's name.
+/// Submits as submit_file() does, and runs trials again if all were known. Returns the sweep's
+/// name.
 [[nodiscard]] Result<std::string> submit_anew(const Session& session);
-/// As submit_anew(), of a sweep that a command has made; its file lies in the home.
+/// Submits anew, as submit_anew() does, a sweep that a command has made; its file lies in the home.
 [[nodiscard]] Result<std::string> submit_own_sweep(
     const Session& session, const std::string& name, const std::string& text);
 /// `--nodes` of a command that makes one; 1 without it.
 [[nodiscard]] Result<std::int32_t> asked_nodes(const Options& options);
-/// Its `cluster`: two ranks on each node of a cluster, on this machine as its file says; a
-/// preset that was named has its own number, `most` at most.
+/// Cluster of a sweep that a command makes. Without a preset, each node of a cluster has two ranks,
+/// and this machine has as many as its preset says. A named preset has its own number, at most
+/// `most` over all nodes.
 struct OwnCluster {
-  std::string text;        ///< what stands behind `cluster:`
-  std::int32_t slots = 0;  ///< of a node
+  std::string text;        ///< value of the key `cluster`
+  std::int32_t slots = 0;  ///< slots of a node
 };
 [[nodiscard]] Result<OwnCluster> own_cluster(
     const Session& session, std::int32_t nodes, std::int32_t most);
@@ -144,54 +148,55 @@ struct Work {
 /// The script of a sweep's first allocation with so many nodes.
 [[nodiscard]] Result<std::string> script_for(const Session& session, const SweepSpec& sweep,
     const SiteAccess& access, std::int32_t nodes, const Work& work);
-/// What is submitted in place of the script where jobs go in arrays; else nothing.
+/// Script that is submitted in place of `script` if jobs go in arrays; else empty.
 [[nodiscard]] std::string array_around(
     const Session& session, const SweepSpec& sweep, const std::string& script);
 
 // ---- asking.cpp -----------------------------------------------------------------------------
 
-/// Of a request that the daemon serves in pieces: how many trials the sweep will have, or has
-/// before they go. Whoever waits is told how many there are now.
+/// Trials that a request in pieces is about: those that the sweep will have, or those that will go.
+/// While the daemon serves it, the terminal shows how many there are now.
 struct Expected {
   std::string sweep;
   std::int64_t trials = 0;  ///< 0: there is nothing to tell
   bool go = false;
 };
 
-/// Posts the request, starts a daemon where none runs, waits for the answer.
+/// Posts the request, starts a daemon if none runs, waits for the answer.
 [[nodiscard]] Result<Answer> ask_daemon(
     const Session& session, Request request, const Expected& expected = {});
 /// The two halves of ask_daemon().
 [[nodiscard]] Result<std::string> post_to_daemon(const Session& session, Request request);
 [[nodiscard]] Result<Answer> await_answer(
     const Session& session, const std::string& id, const Expected& expected = {});
-/// What is said of a database whose live jobs are another one's: it is a copy (copied.hpp).
+/// Sentence about a database whose live jobs are another one's, which makes it a copy (copied.hpp);
+/// none otherwise.
 [[nodiscard]] std::optional<std::string> copy_of_another(const Session& session);
-/// Nothing where a daemon has the database; else what is known of the last one.
+/// Tells if a daemon has the database: by its lock, or by a fresh lease from another host.
 [[nodiscard]] bool daemon_runs(const Session& session);
 
 // ---- daemon_here.cpp ------------------------------------------------------------------------
 
-/// Is the daemon for as long as `life` says. True where nothing was left to do.
+/// Is the daemon for as long as `life` says. True if nothing was left to do.
 [[nodiscard]] Result<bool> be_daemon(
     const Session& session, const LifeOptions& life, const Policy& policy);
-/// As ask_daemon(); where no daemon runs this process writes by itself, and starts none.
+/// Asks as ask_daemon() does. If no daemon runs, this process writes by itself and starts none.
 [[nodiscard]] Result<Answer> ask_writer(const Session& session, Request request);
 
 // ---- node_job.cpp ---------------------------------------------------------------------------
 
-/// What the shell lines print on a node. Its log lies in the database's folder, so a node that
+/// Output of shell lines that ran on a node. Their log lies in the database's folder: a node that
 /// does not see the folder is a fault that says so.
 [[nodiscard]] Result<std::string> run_on_a_node(
     const Session& session, const SiteSpec& site, const std::string& script);
 
 // ---- following.cpp --------------------------------------------------------------------------
 
-/// Whether the end of what is followed names winners and a verdict, or its caller does.
+/// End of what is followed: `answer` names winners and a verdict, with `trials` the caller does.
 enum class FollowedTo { answer, trials };
 
-/// Shows progress until every trial of the sweeps has ended. Where none is named: of those that
-/// have not ended.
+/// Shows progress until every trial of the sweeps has ended. If none is named, it follows those
+/// that have not ended.
 [[nodiscard]] Result<ExitCode> follow_sweeps(const Session& session,
     const std::vector<std::string>& sweeps, FollowFrom from = FollowFrom::now,
     FollowedTo to = FollowedTo::answer);
@@ -200,7 +205,7 @@ enum class FollowedTo { answer, trials };
 
 /// Results to stdout; a write error (closed pipe, full disk) is a fault.
 [[nodiscard]] Result<void> print_result(std::string_view text);
-/// Results into a file, as a whole, or to stdout where none is named.
+/// Results into a file, as a whole, or to stdout if none is named.
 [[nodiscard]] Result<ExitCode> deliver(
     std::string_view text, const std::string& file, Readers readers = Readers::all);
 /// Talk to stderr. Control characters but line ends are made visible.

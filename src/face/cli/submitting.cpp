@@ -36,7 +36,7 @@ void say_notes(const std::vector<std::string>& notes) {
 
 namespace {
 
-/// As the daemon will read it: what does not load there would wait for ever.
+/// Reads a submission back as the daemon will: one that does not load there would wait for ever.
 Result<void> read_back(const SubmittedSweep& submission, const std::filesystem::path& presets) {
   const auto refuse = [&](const Fault& why) {
     return fault(FaultKind::invalid_input,
@@ -71,7 +71,7 @@ Result<std::filesystem::path> write_submission(
     submission.site = explain_site(access.site);
     submission.job_template = access.job_template;
   } else if (access.site.notify.wanted()) {
-    // Of a site that was named for this machine all else is in the sweep by now.
+    // The sweep holds all else of a site that was named for this machine.
     SiteSpec told;
     told.notify = access.site.notify;
     submission.site = explain_site(told);
@@ -134,7 +134,7 @@ Result<void> check_scripts(
   return {};
 }
 
-/// What `prove` asks for comes before the sweep itself, which waits for it.
+/// Submits the single ranks that `prove` asks for. The sweep itself waits for them.
 Result<void> submit_proof(
     const Session& session, const Planned& planned, const SiteAccess& access) {
   Proof proof = make_proof(planned.sweep, planned.plan);

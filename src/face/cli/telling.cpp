@@ -30,8 +30,8 @@ constexpr std::size_t most_looked_at = 2048;
 /// Points at which a placeholder is tried: a conditional word may hide it at one of them.
 constexpr std::size_t most_tried = 8;
 
-/// What the log is told by sizes alone: their labels are the sweep file's, and what a log says
-/// of them is held against it.
+/// Axes of sizes. A trainer can't begin without them, under whatever label, and its log's sizes are
+/// compared with the sweep's.
 constexpr std::array<std::string_view, 5> sizes{
     "model", "seq_len", "dtype", "micro_batch", "grad_accum"};
 static_assert(names_axes(sizes));
@@ -58,7 +58,7 @@ std::string value_text(const SweepSpec& sweep, const AxisInfo& axis, std::int64_
   return axis_text(axis, value);
 }
 
-/// Which of a trainer's texts its own reader reads.
+/// Texts of a trainer. Its own reader reads either the command line or the files.
 struct Words {
   std::vector<std::string> argv;
   std::vector<std::string> others;  ///< files, image and folder
@@ -125,13 +125,13 @@ class Telling {
     return words;
   }
 
-  /// Whether each of these sets of placeholders, put over a point's, gives a text of its own.
+  /// Tells if each of these sets of placeholders, put over a point's, gives a text of its own.
   [[nodiscard]] bool tells_apart(const std::vector<Placeholders>& settings) const {
     return std::all_of(tried_.begin(), tried_.end(), [&](const Placeholders& at) {
       std::set<std::pair<std::vector<std::string>, std::vector<std::string>>> texts;
       for (const Placeholders& setting : settings) {
         Placeholders values = setting;
-        values.insert(at.begin(), at.end());  // what is set already stays
+        values.insert(at.begin(), at.end());  // insert() keeps values that are set already
         Words said = words(values);
         texts.emplace(std::move(said.argv), std::move(said.others));
       }
@@ -185,14 +185,14 @@ class Telling {
     return tells_apart(axis.name, {value, other}, &axis) || says_each_value(axis) ||
         stands_there(axis, value) || has_flags_of(axis, value);
   }
-  /// What the trainer does without being told, or can't begin without being told.
+  /// Tells if the trainer uses this value without being told, or can't begin without being told.
   [[nodiscard]] bool is_usual(const AxisInfo& axis, std::int64_t value) const {
     const LayoutWords& words = layout_words_of(trainer_.told_as());
     if (words.chooses_another(axis.name, value_text(sweep_, axis, value))) return false;
     return is_in(sizes, axis) || value == axis.default_value;
   }
-  /// Whether a word beside the axis's own stands there with its value, and the trainer's reader
-  /// does not take it for the axis: another setting overrules it.
+  /// Tells if another setting overrules the axis. A word beside the axis's own stands there with
+  /// its value, and the trainer's reader does not take it for the axis.
   [[nodiscard]] bool is_overruled(const AxisInfo& axis) const {
     const std::string text = all_words(tried_.front());
     const auto& words = layout_words_of(trainer_.told_as()).words;
@@ -202,10 +202,10 @@ class Telling {
     });
     return has_beside && !says_each_value(axis);
   }
-  /// Whether all words that the trainer's file has for this value stand there: flags without a
-  /// value of their own, which no reader turns into a value of the axis.
+  /// Tells if all words that the trainer's file has for this value stand there. They are flags
+  /// without a value of their own, which no reader turns into a value of the axis.
   [[nodiscard]] bool has_flags_of(const AxisInfo& axis, std::int64_t value) const {
-    if (axis_text_of(TrainerLayout(), axis)) return false;  // it is read instead
+    if (axis_text_of(TrainerLayout(), axis)) return false;  // a reader finds its value
     std::vector<std::string> flags;
     for (const LayoutWord& word : layout_words_of(trainer_.told_as()).words)
       if (word.axis == axis.name && !word.condition.empty()) flags.push_back(word.text);
@@ -277,7 +277,7 @@ class Telling {
       read_.push_back(std::move(all));
     }
   }
-  /// Whether one text says at each trial what the trial has.
+  /// Tells if one of the texts says, at each trial, the value that the trial has.
   [[nodiscard]] bool says_each_value(const AxisInfo& axis) const {
     const std::size_t texts = read_.empty() ? 0 : read_.front().size();
     for (std::size_t text = 0; text < texts; ++text) {
@@ -317,13 +317,13 @@ class Telling {
   const TrainerSpec& trainer_;
   std::vector<const PlannedTrial*> looked_at_;
   std::vector<Placeholders> tried_;
-  std::vector<std::set<std::int64_t>> values_;  // by the number of the axis
+  std::vector<std::set<std::int64_t>> values_;  // values of each axis, by its number
   std::set<std::int64_t> batches_;              // samples
   std::set<std::int64_t> batch_tokens_;
-  std::vector<std::vector<ReadBack>> read_;  // by the trial looked at, by text
+  std::vector<std::vector<ReadBack>> read_;  // layouts by the trial looked at, then by text
 };
 
-/// Whether a word comes out as one at a value of the axis and a model of the sweep.
+/// Tells if a word is kept at some value of the axis and some model of the sweep.
 bool is_said(const SweepSpec& sweep, const Untold& untold, const std::string& word) {
   for (const std::int64_t value : untold.values) {
     for (const ModelSpec& model : sweep.models) {
@@ -349,7 +349,7 @@ std::string argv_advice(const SweepSpec& sweep, const Untold& untold) {
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
-/// What to write so that the trainer is told an axis.
+/// Advice on what to write so that the trainer is told an axis.
 std::string advice(const SweepSpec& sweep, const Untold& untold) {
   const AxisInfo& axis = *untold.axis;
   const std::string_view trainer = sweep.runner.trainer.told_as();

@@ -22,8 +22,8 @@ namespace shardsweep {
 /// An axis that a trainer is not told, or is told otherwise.
 struct Untold {
   const AxisInfo* axis = nullptr;
-  std::vector<std::int64_t> values;  ///< of the plan's trials, ascending
-  std::string said;  ///< what the command says in place of a trial's value; empty: nothing
+  std::vector<std::int64_t> values;  ///< values of the plan's trials, ascending
+  std::string said;  ///< setting in the command in place of a trial's value; empty: none
 };
 
 /// The first placeholder that can't be computed at one of the trials, in a sentence; empty:
@@ -35,7 +35,8 @@ struct Untold {
 /// tied embeddings; empty: nothing.
 [[nodiscard]] std::string untold_model_text(const SweepSpec& sweep);
 
-/// In the order of axes. Of a runner that keeps to our contract: none.
+/// Axes that the trainer is not told, in the order of axes. A runner that keeps to our contract has
+/// none.
 [[nodiscard]] std::vector<Untold> untold_axes(
     const SweepSpec& sweep, std::span<const PlannedTrial> trials);
 

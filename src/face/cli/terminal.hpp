@@ -14,7 +14,8 @@
 
 namespace shardsweep {
 
-/// Of an open file descriptor, by its device, the environment and the locale's character set.
+/// Terminal of an open file descriptor, by its device, the environment and the locale's character
+/// set.
 [[nodiscard]] Terminal terminal_of(int descriptor);
 
 /// Ctrl-C ends what is shown, not the sweep. While it lives, SIGINT is noted instead of ending
@@ -26,7 +27,7 @@ class InterruptGuard {
   InterruptGuard& operator=(const InterruptGuard&) = delete;
   ~InterruptGuard();
 
-  /// Since the guard was made.
+  /// Tells if Ctrl-C was pressed since the guard was made.
   [[nodiscard]] static bool seen();
 
  private:
@@ -35,14 +36,14 @@ class InterruptGuard {
 
 /// A terminal that obeys codes: TERM is set, and not `dumb`.
 [[nodiscard]] bool can_redraw(std::FILE* stream);
-/// Of a terminal, one column less than it has: a full line would move the cursor on.
+/// Size of a view. A terminal's has one column less, since a full line would move the cursor on.
 [[nodiscard]] ViewSize view_size(std::FILE* stream);
 
 class LiveBlock {
  public:
   explicit LiveBlock(std::FILE* stream) : stream_(stream) {}
 
-  /// In place of what was drawn last.
+  /// Draws the lines in place of those that were drawn last.
   void draw(const std::vector<StyledLine>& lines);
   /// Lines that stay, above the block; it is drawn again by the next draw().
   void print(const std::vector<StyledLine>& lines);
@@ -54,7 +55,7 @@ class LiveBlock {
 
   std::FILE* stream_;
   std::vector<std::size_t> drawn_;  ///< widths of the lines on the terminal
-  std::string last_;                ///< what was drawn
+  std::string last_;                ///< text that was drawn last
 };
 
 }  // namespace shardsweep

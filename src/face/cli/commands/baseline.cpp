@@ -50,7 +50,7 @@ OrderedJson baseline_value(const Value& value) {
   return std::visit(AsJson{}, value);
 }
 
-/// Nothing but what a Value can be.
+/// Tells if the JSON value is null, a number or a string: a Value can be nothing else.
 bool is_baseline_value(const OrderedJson& value) {
   return value.is_null() || value.is_number() || value.is_string();
 }
@@ -201,7 +201,7 @@ std::string baseline_text(const Table& layouts) {
   for (const auto& row : layouts.rows) {
     OrderedJson line = OrderedJson::object();
     for (std::size_t i = 0; i < layouts.columns.size(); ++i) {
-      // What is not known takes no room in a diff.
+      // Unknown values are left out, as they would only lengthen a diff.
       if (!std::holds_alternative<std::monostate>(row[i]))
         line[layouts.columns[i]] = baseline_value(row[i]);
     }

@@ -19,10 +19,10 @@ struct Session;
 /// a fault that names file, line and what is wrong.
 [[nodiscard]] Result<Table> read_baseline(const Session& session, const std::string& name);
 
-/// Where one of this name is kept; a name that is none is a fault.
+/// File in which a baseline of this name is kept; a word that is no name is a fault.
 [[nodiscard]] Result<std::filesystem::path> baseline_file(
     const Session& session, const std::string& name);
-/// Those that are kept.
+/// Names of the baselines that are kept.
 [[nodiscard]] Result<std::vector<std::string>> baseline_names(const Session& session);
 
 /// A baseline as text: a line that says what it is, then one for each layout.

@@ -15,7 +15,7 @@
 namespace shardsweep {
 namespace {
 
-/// Between these `best` has the vars.
+/// Columns between which `best` has the vars.
 constexpr std::string_view before_vars = "profile";
 constexpr std::string_view behind_vars = "certainty";
 

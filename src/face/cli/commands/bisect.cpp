@@ -55,8 +55,8 @@ const BisectOptions& own_options(const Session& session) {
 /// The sweep whose layout is bisected, and which point of it.
 struct BisectedLayout {
   SweepSpec sweep;
-  std::string point;                          ///< as `--point` says it
-  std::map<std::string, std::string> axes{};  ///< of a trial in the database; empty: by `point`
+  std::string point;                          ///< text of `--point`
+  std::map<std::string, std::string> axes{};  ///< values of a stored trial; empty: `point` holds
 };
 
 Result<BisectedLayout> layout_of_trial(const Session& session, const std::string& trial) {
@@ -169,7 +169,7 @@ void keep_point(SweepSpec& sweep, const Point& point) {
   sweep.policy.lane_length = 0;
 }
 
-/// What is run: the version's own program, or the same one in the version's image.
+/// Makes the sweep run each version: its own program, or the same program in its image.
 Result<void> run_versions(SweepSpec& sweep, const BisectWorkshop& workshop, bool images) {
   auto& runner = sweep.runner;
   if (images) {
@@ -281,7 +281,8 @@ class BisectCommand {
     return !workshop_.unbuilt().contains(0);
   }
 
-  /// Its plan asks the runner what it can do: the first version answers.
+  /// Plans the sweep and keeps the layout's point alone. The first version's runner says what it
+  /// can do.
   Result<void> keep_layout(const BisectedLayout& layout) {
     sweep_ = layout.sweep;
     SHARDSWEEP_TRY(run_versions(sweep_, workshop_, images_));
@@ -310,7 +311,7 @@ class BisectCommand {
     return bisect_record(versions_, runs, workshop_.unbuilt());
   }
 
-  /// Of each step what it says now, once.
+  /// Says the verdict of each step, again only if it has changed.
   void tell(const BisectDecision& decision) {
     for (const auto& verdict : decision.verdicts) {
       if (verdict.share.pairs == 0) continue;

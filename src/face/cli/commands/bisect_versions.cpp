@@ -36,8 +36,8 @@ namespace fs = std::filesystem;
 constexpr std::size_t short_commit = 12;
 constexpr std::size_t longest_list = 1 << 20;
 constexpr std::size_t shown_of_log = 300;
-/// As `git bisect run` has it: from here on a shell tells that it could not start the program,
-/// or that a signal ended it.
+/// First exit code that is not the hook's own, as in `git bisect run`. From here on a shell tells
+/// that it could not start the program, or that a signal ended it.
 constexpr int first_not_of_hook = 126;
 
 Result<CommandOutput> git_in(const fs::path& folder, std::vector<std::string> words) {
@@ -240,7 +240,7 @@ Result<void> BisectWorkshop::prepare(std::size_t place) {
   if (is_ready(place) || unbuilt_.contains(place)) return {};
   std::error_code why;
   const auto work = work_of(place);
-  fs::remove_all(work, why);  // of a command that was killed
+  fs::remove_all(work, why);  // remains of a command that was killed
   if (hook_.repository.empty()) {
     fs::create_directories(work, why);
     if (why)

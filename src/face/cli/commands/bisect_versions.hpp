@@ -19,7 +19,7 @@ namespace shardsweep {
 [[nodiscard]] Result<std::vector<BisectVersion>> commits_between(
     const std::filesystem::path& repository, const std::string& good, const std::string& bad);
 
-/// From `good` to `bad` in the list; both empty: all of it.
+/// Versions from `good` to `bad` in the list; all of it if both are empty.
 [[nodiscard]] Result<std::vector<BisectVersion>> images_between(
     const std::vector<std::string>& images, const std::string& good, const std::string& bad);
 
@@ -29,11 +29,11 @@ namespace shardsweep {
 struct BisectHook {
   std::vector<std::string> words{};    ///< empty: none
   std::filesystem::path repository{};  ///< empty: the versions are images
-  std::string product = "runner";      ///< in the folder of a commit
+  std::string product = "runner";      ///< program that the hook makes, in the folder of a commit
 };
 
-/// What hooks have made, a folder for each version. A version is made once, whoever is killed
-/// meanwhile: a file says that its hook has ended.
+/// Versions that hooks have made, a folder for each. A version is made once, even if a command is
+/// killed meanwhile: a file says that its hook has ended.
 class BisectWorkshop {
  public:
   /// A fault if another command works in it.

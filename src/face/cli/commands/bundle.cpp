@@ -29,8 +29,8 @@ struct BundleOptions {
   std::string sweep;
 };
 
-constexpr std::uint64_t most_log_bytes = 32 << 10;  // of one log
-constexpr std::size_t most_logs = 16;               // of attempts that failed last
+constexpr std::uint64_t most_log_bytes = 32 << 10;  // bytes at the end of one log
+constexpr std::size_t most_logs = 16;               // logs of attempts that failed last
 
 constexpr std::array<std::pair<const char*, Listing>, 7> listings{{
     {"Sweep", Listing::bundle_sweep},
@@ -76,7 +76,7 @@ void add_stops(const Session& session, std::vector<BundlePart>& parts) {
       [&](const fs::path& report) { add_file(parts, report); });
 }
 
-/// Of the daemon, of the last leads, and of the ranks of attempts that failed last.
+/// Adds the logs of the daemon, of the last leads, and of ranks whose attempts failed last.
 Result<void> add_logs(
     const Session& session, Reader& reader, SweepId sweep, std::vector<BundlePart>& parts) {
   add_file(parts, session.home.log());
@@ -98,7 +98,7 @@ Result<void> add_logs(
   return {};
 }
 
-/// What this sweep has, and what the shell has by its name: a program may have printed it.
+/// Secrets of this sweep, and secrets of the shell: a program may have printed either.
 Result<Secrets> known_secrets(const Session& session, const std::string& sweep) {
   SHARDSWEEP_ASSIGN(Secrets secrets, read_secrets(session.home.secrets_of(sweep)));
   for (char** entry = environ; *entry != nullptr; ++entry) {

@@ -118,7 +118,7 @@ Result<std::vector<BlockRun>> measured(Reader& reader, const std::string& sweep)
   return runs;
 }
 
-/// What changed, by name; of each repeat alone the lowest and the highest that comes of it.
+/// Table of what changed, by name. The lowest and the highest value come from each repeat alone.
 Table changes(const ClusterSpec& preset, const ClusterSpec& now,
     const std::vector<ClusterSpec>& alone, Dtype dtype) {
   Table table;
@@ -200,7 +200,7 @@ constexpr std::string_view worse =
     "Warning: these rates predict the measured steps worse than the preset does. Measure again "
     "while the machine is idle.";
 
-/// As each repeat alone has it.
+/// Clusters that each repeat alone would give.
 std::vector<ClusterSpec> alone(
     const ClusterSpec& preset, Dtype dtype, const std::vector<BlockRun>& runs) {
   std::map<std::pair<std::int32_t, std::int32_t>, std::size_t> seen;

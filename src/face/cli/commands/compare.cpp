@@ -100,7 +100,7 @@ Result<ExitCode> run_compare(const Session& session) {
   const Options& options = session.options;
   CompareOptions own = options.of<CompareOptions>();
   SHARDSWEEP_ASSIGN(const double resolve, share_in_option(own.resolve, "--resolve"));
-  double limit = 0;  // nobody asked
+  double limit = 0;  // 0: no --fail-on
   if (!own.fail_on.empty()) {
     SHARDSWEEP_ASSIGN(limit, limit_of(own.fail_on));
   }

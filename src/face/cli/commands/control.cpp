@@ -37,7 +37,7 @@ bool is_ending(const Meant& meant) {
           [](const auto& one) { return one.second.live > 0; });
 }
 
-/// What the verb would be decided over. A deletion waits for jobs that are about to end.
+/// Reads what the verb would be decided over. A deletion waits for jobs that are about to end.
 Result<Meant> read_meant(const Session& session, Reader& reader, const Request& request) {
   const auto begin = session.clock.steady();
   for (bool said = false;; said = true) {
@@ -69,8 +69,8 @@ Result<ExitCode> run_verb(const Session& session, Verb verb) {
   request.cancelled = own.cancelled;
   request.dry_run = own.dry_run;
   SHARDSWEEP_TRY(check_scope(request));
-  // What would change can be read. A dry run, and a verb that changes nothing, need no daemon,
-  // which would run what waits.
+  // The database tells what would change. A dry run, and a verb that changes nothing, need no
+  // daemon, which would run what waits.
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
   SHARDSWEEP_ASSIGN(const Meant meant, read_meant(session, *reader, request));
   SHARDSWEEP_ASSIGN(const Steps steps, steps_of(request, meant));
@@ -105,7 +105,7 @@ void with_scope(Grammar& grammar, ControlOptions& own) {
   with_dry_run(grammar, own);
 }
 
-/// Of cancel and rerun.
+/// Declares the options of cancel and rerun.
 void declare_trials(Grammar& grammar) {
   grammar.names("Sweeps or trials.");
   with_scope(grammar, grammar.own<ControlOptions>());

@@ -19,13 +19,13 @@ struct DaemonOptions {
   bool until_idle = false;
   bool take_over = false;
   bool in_slurm = false;
-  std::vector<std::string> job_options;  ///< of the daemon's job: OPTION=VALUE
+  std::vector<std::string> job_options;  ///< sbatch options of the daemon's job: OPTION=VALUE
   std::int64_t as_job = 0;               ///< number in the chain of jobs; 0: not one of them
 };
 
 /// A lease of a node that died has to run out first.
 Result<ExitCode> be_daemon_job(const Session& session, int number, const Policy& policy) {
-  // Whoever has asked for the first job has a sweep to submit. A later one goes on with work,
+  // The first job was asked for by a user who has a sweep to submit. A later job goes on with work,
   // or ends: jobs shorter than this wait would hand over for ever.
   const double first_work_s = number == 1 ? 600 : 0;
   Successor successor(session, number + 1);
@@ -89,7 +89,7 @@ extern const Command command_daemon{.name = "daemon",
           grammar.site("Site file of that job. Default: ~/.config/shardsweep/site.yaml.");
           grammar.option("--job-option", own.job_options, "OPTION=VALUE",
               "An sbatch option of that job, such as time=12:00:00. Repeatable.");
-          grammar.option("--as-job", own.as_job, "N", "").hidden();  // what that job's script says
+          grammar.option("--as-job", own.as_job, "N", "").hidden();  // written by that job's script
           grammar.option("--set", grammar.options().set, "KEY=VALUE",
               "An interval of the daemon, such as daemon.tick=2s. Repeatable.");
         },

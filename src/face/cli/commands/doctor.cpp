@@ -72,7 +72,7 @@ Finding presets_found(const Session& session) {
   return {"presets", "ok", fmt::format("{}{} built in", beside, built_in)};
 }
 
-/// Locks and WAL are only sure where the kernel itself keeps the files.
+/// Locks and WAL are only sure if the kernel itself keeps the files.
 Finding file_system_of(const Home& home) {
   struct statfs info = {};
   fs::path folder = home.database.parent_path();
@@ -141,7 +141,7 @@ Finding outlives_login() {
       "Nodes must see the home for --in-slurm: --on-a-node checks it."};
 }
 
-/// What scontrol says of the cluster, and what follows for us.
+/// Findings from scontrol's settings of the cluster, and what follows for us.
 std::vector<Finding> slurm_settings() {
   const auto output = run_command({"scontrol", "show", "config"}, {});
   if (!output || output->exit_code != 0) {

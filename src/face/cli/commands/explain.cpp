@@ -22,7 +22,8 @@ namespace {
 
 constexpr std::int64_t most_explained = 20;
 
-/// From the stored sweep file; of an imported table from its columns and the cluster's preset.
+/// Trial to explain, with the model and cluster of the stored sweep file. An imported table has
+/// them in its columns and in the cluster's preset.
 TrialToExplain trial_to_explain(const Session& session, const std::vector<ReportedSweep>& sweeps,
     const Rows& trials, std::size_t row) {
   TrialToExplain trial{trials, row};

@@ -26,7 +26,7 @@ struct ExploreOptions {
 };
 
 Result<std::string> module_file(const Session& session, const char* name) {
-  // Beside the presets, in the build tree as after install.
+  // The explorer lies beside the presets, in the build tree as after install.
   const auto folder = session.installation.presets.parent_path() / "explorer";
   const auto file = folder / name;
   std::error_code ignored;

@@ -34,7 +34,7 @@ struct PullRequestRow {
   std::string state;
   std::string outcome;  ///< empty: not ended
   std::string mark;
-  // None: not known.
+  // Measured values; none if not known.
   std::optional<double> mean_step_ms{};
   std::optional<double> train_step_ms{};
   std::optional<double> tokens_per_s_per_gpu{};

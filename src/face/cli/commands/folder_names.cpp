@@ -14,7 +14,7 @@ Result<std::vector<std::string>> names_in_folder(
     const fs::path& folder, std::size_t most, const std::function<bool(const std::string&)>& keep) {
   std::vector<std::string> names;
   std::error_code why;
-  // By hand: the iterator's own ++, as in a range-for, throws if reading fails half-way.
+  // A range-for would throw if reading fails half-way, as the iterator's ++ does.
   for (fs::directory_iterator entry(folder, why), end; !why && entry != end; entry.increment(why)) {
     auto name = entry->path().filename().string();
     if (!keep(name)) continue;

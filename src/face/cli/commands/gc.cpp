@@ -79,7 +79,7 @@ Result<std::vector<Garbage>> find_garbage(const Session& session) {
            session.home.answers(), session.home.inbox(), session.home.snapshots()}) {
     std::error_code error;
     if (fs::is_symlink(folder, error)) {
-      // What it leads to may hold other things than ours.
+      // A link may lead to other things than ours.
       say(fmt::format("{} is a link: gc leaves alone what it leads to.", folder.string()));
       continue;
     }
@@ -134,7 +134,7 @@ Result<void> print_garbage(const Session& session, const std::vector<Garbage>& g
       table_style(session, {"path", "kind"})));
 }
 
-/// One that can't be removed keeps none of the others.
+/// Removes the garbage. A path that can't be removed keeps none of the others.
 Result<ExitCode> remove_garbage(const std::vector<Garbage>& garbage) {
   std::vector<Garbage> removed;
   std::string kept;

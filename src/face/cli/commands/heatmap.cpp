@@ -29,10 +29,10 @@ namespace {
 
 constexpr std::size_t most_facets = 50;
 
-/// What heatmap alone is asked.
+/// Options that heatmap alone has.
 struct HeatmapOptions {
   std::string rows = "model";
-  std::string cols;  ///< empty: nodes, or gpus where worlds are counted by them
+  std::string cols;  ///< empty: nodes, or gpus if worlds are counted by them
   std::string value = "tokens_per_s_per_gpu";
   bool long_form = false;
   std::string aggregate = "best";  ///< best, median, p90, count
@@ -50,7 +50,7 @@ HeatmapRequest request_of(const Options& options) {
       .layouts = options.picture == PictureForm::html ? std::size_t{10} : std::size_t{2}};
 }
 
-/// One for each value of the facet's column, or one alone.
+/// Heatmaps for each value of the facet's column, or one if there is no facet.
 Result<std::vector<Heatmap>> heatmaps_of(Reader& reader, const Options& options) {
   const auto& own = options.of<HeatmapOptions>();
   auto request = request_of(options);
@@ -79,7 +79,7 @@ Result<std::vector<Heatmap>> heatmaps_of(Reader& reader, const Options& options)
   return heatmaps;
 }
 
-/// Facets of one scale could not be told apart where their values lie far from each other.
+/// Facets of one scale could not be told apart if their values lie far from each other.
 Drawing drawing_of(const std::vector<Heatmap>& heatmaps) {
   std::vector<Drawing> drawings;
   drawings.reserve(heatmaps.size());

@@ -41,7 +41,7 @@ struct HistoryOptions {
   bool points = false;
 };
 
-/// What is meant by the names of a command line.
+/// Runs that the names of a command line mean, and what their history is of.
 struct HistoryAsked {
   Selection selection{};
   HistoryOf of = HistoryOf::cell;
@@ -158,13 +158,14 @@ Result<std::vector<HistoryRun>> history_runs(Reader& reader, const Selection& se
               "train_step_ms_spread", "steps", "sm_clock_mhz", "others_cpu", "mark",
               "tokens_per_s_per_gpu"},
           .measured_only = true}));
-  // What came out of a folder of lines has its sweep file, and vars that set something.
+  // A sweep imported from a folder of lines is no table: it has its sweep file, and vars that set
+  // something.
   SHARDSWEEP_ASSIGN(const auto tables, reader.texts(Listing::imported_tables));
   const std::set<std::string> imported(tables.begin(), tables.end());
   const Rows rows(table);
   std::vector<HistoryRun> runs;
   for (std::size_t row = 0; row < rows.size(); ++row) {
-    // What is marked is ranked nowhere.
+    // Marked runs are ranked nowhere.
     if (rows.text(row, "mark").empty()) runs.push_back(run_of_row(rows, row, imported));
   }
   std::erase_if(runs, [](const HistoryRun& run) { return !(run.measured.speed > 0); });

@@ -7,8 +7,8 @@
 
 namespace shardsweep {
 
-/// By --format and --output. `points`: a row for each measurement; `shape` makes the printed table
-/// anew, nullptr leaves it.
+/// Prints a history by --format and --output. `points`: a row for each measurement; `shape` makes
+/// the printed table anew, nullptr leaves it.
 [[nodiscard]] Result<ExitCode> show_history(const Session& session, const Options& options,
     const History& history, bool points, Table (*shape)(const Table&) = nullptr);
 

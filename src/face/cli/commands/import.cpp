@@ -22,8 +22,8 @@ namespace shardsweep {
 namespace {
 
 struct ImportAsked {
-  std::string from = "csv";  ///< whose columns: csv, nanotron
-  std::string name;          ///< of the sweep that is made
+  std::string from = "csv";  ///< form of the columns: csv, nanotron
+  std::string name;          ///< name of the sweep that is made
 };
 
 Result<RecordedFormat> format_of(const std::string& word) {

@@ -68,7 +68,7 @@ Result<slurm::Cluster> ask_cluster(const Session& session) {
   return cluster;
 }
 
-/// By what the file so far says.
+/// Asks a node by a short job. The site file as it is so far says how to submit it.
 Result<slurm::Machine> ask_a_node(const Session& session, const slurm::Cluster& cluster) {
   SHARDSWEEP_ASSIGN(const SiteSpec site, load_site_text(slurm::site_file_text(cluster), "init"));
   say("A short job asks a node.");
@@ -89,7 +89,7 @@ Result<ExitCode> run_init(const Session& session) {
   const fs::path file =
       session.options.file.empty() ? site_file_of(session) : fs::path(session.options.file);
   std::error_code error;
-  // Nobody waits for a job whose answer can't be written.
+  // A file that exists is refused before a user waits for a job in vain.
   if (file != "-" && fs::exists(file, error)) return tl::unexpected<Fault>(exists_already(file));
   SHARDSWEEP_ASSIGN(slurm::Cluster cluster, ask_cluster(session));
   if (session.options.of<InitOptions>().on_a_node) {
@@ -97,7 +97,7 @@ Result<ExitCode> run_init(const Session& session) {
     SHARDSWEEP_ASSIGN(cluster.node, ask_a_node(session, cluster));
   }
   const std::string text = slurm::site_file_text(cluster);
-  // What is written is what the loader accepts.
+  // The loader has to accept the text before it is written.
   SHARDSWEEP_TRY(load_site_text(text, "init"));
   if (file == "-") {
     SHARDSWEEP_TRY(print_result(text));

@@ -28,11 +28,11 @@ struct KnowledgeOptions {
   std::vector<std::string> sweeps;
 };
 
-/// Of this database, and how many of its sweeps can't be in it.
+/// Knowledge of this database, the sweeps in it, and those that can't be in it.
 struct OwnKnowledge {
   KnowledgeFile file;
   std::vector<std::string> sweeps;
-  std::vector<std::string> without;  ///< of trainers of no known family
+  std::vector<std::string> without;  ///< sweeps of trainers of no known family
 };
 
 Result<OwnKnowledge> own_knowledge(
@@ -88,7 +88,7 @@ Result<ExitCode> export_knowledge(const Session& session, const std::string& fil
 
 Result<ExitCode> import_knowledge(const Session& session, const std::string& file) {
   SHARDSWEEP_ASSIGN(const auto text, read_file(file, most_bytes_of_knowledge));
-  // With the name that the user knows; the daemon reads a copy.
+  // A fault names the file that the user knows; the daemon reads a copy.
   SHARDSWEEP_TRY(read_knowledge(text, file));
   SHARDSWEEP_TRY(make_home(session.home));
   const auto copy = session.home.inbox() / (random_hex(16) + ".jsonl");

@@ -37,8 +37,8 @@ struct EarlierSweep {
   SweepSpec spec;
   std::vector<SearchRow> rows;
 };
-/// Those of which `wanted` says yes, in the order of their submission. Imported tables are
-/// none, and a file that another version has written may not load any more: it is left out.
+/// Sweeps of which `wanted` says yes, in the order of their submission. Imported tables are left
+/// out, and so are files of other versions that do not load any more.
 [[nodiscard]] Result<std::vector<EarlierSweep>> earlier_sweeps(
     const Session& session, Reader& reader, const std::function<bool(const SweepSpec&)>& wanted);
 

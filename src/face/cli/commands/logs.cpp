@@ -39,14 +39,14 @@ struct LogOptions {
 using namespace std::chrono_literals;
 
 constexpr auto log_look_every = 200ms;
-constexpr auto ask_every = 1s;  // whether the attempt has ended, and which files are new
+constexpr auto ask_every = 1s;  // pause between looks for the attempt's end and new files
 constexpr std::size_t log_piece = 65536;
 
 std::string name_of(const AttemptPlace& attempt) {
   return fmt::format("{}.{}", attempt.trial, attempt.number);
 }
 
-/// The attempt that a name means, or nothing where its trial has not been tried yet.
+/// The attempt that a name means, or none if its trial has not been tried yet.
 Result<std::optional<AttemptPlace>> find_attempt(Reader& reader, const std::string& name) {
   SHARDSWEEP_ASSIGN(auto named, reader.attempts(name));
   if (named.is_sweep) {
@@ -64,7 +64,7 @@ Result<std::optional<AttemptPlace>> find_attempt(Reader& reader, const std::stri
   return std::optional(named.attempts.back());
 }
 
-/// Which ranks are meant.
+/// Ranks whose log is meant, or a file.
 struct LogChoice {
   bool all = false;
   std::optional<int> rank;
@@ -96,7 +96,7 @@ std::vector<AttemptFile> logs_of(const std::vector<AttemptFile>& files) {
   return logs;
 }
 
-/// Without --rank: rank 0, or where it has printed nothing, the first one that has.
+/// Log that is shown without --rank: rank 0's, or the first one with text if that is empty.
 std::vector<AttemptFile> usual_log(const std::vector<AttemptFile>& logs) {
   const auto spoke =
       std::find_if(logs.begin(), logs.end(), [](const AttemptFile& file) { return file.size > 0; });
@@ -185,7 +185,7 @@ std::string prefix_of(const AttemptFile& file, const LogChoice& choice) {
   return choice.all ? fmt::format("[rank {}] ", rank_of_log(file.name).value_or(0)) : "";
 }
 
-/// Which of several logs this is, and how to see the others.
+/// Says which of several logs this is, and how to see the others.
 void tell_others(const AttemptPlace& attempt, const std::vector<AttemptFile>& files,
     const std::vector<AttemptFile>& chosen, const LogChoice& choice) {
   const auto logs = logs_of(files);
@@ -218,7 +218,8 @@ class LogFollower {
       if (is_due()) SHARDSWEEP_TRY(look(name));
       for (auto& [file, stream] : streams_)
         SHARDSWEEP_TRY(stream.print());
-      // What was written before its end was read after it.
+      // The attempt's state was read before its lines, so all lines of an ended attempt are
+      // printed.
       if (attempt_ && attempt_->state == State::ended) return end();
       std::this_thread::sleep_for(log_look_every);
     }
@@ -234,7 +235,7 @@ class LogFollower {
     return true;
   }
 
-  /// Whether the attempt has begun or ended, and which files it has by now.
+  /// Finds out if the attempt has begun or ended, and which files it has by now.
   Result<void> look(const std::string& name) {
     if (!attempt_) {
       SHARDSWEEP_ASSIGN(attempt_, find_attempt(reader_, name));
@@ -243,7 +244,7 @@ class LogFollower {
       SHARDSWEEP_TRY(look_again());
     }
     SHARDSWEEP_ASSIGN(const auto files, list_attempt_files({attempt_->dir}));
-    // Which rank is printed is settled when the first one has a file.
+    // The rank to print is settled when the first one has a file.
     if (streams_.empty()) {
       SHARDSWEEP_ASSIGN(secrets_, read_secrets(session_.home.secrets_of(attempt_->sweep)));
     }
@@ -291,9 +292,9 @@ class LogFollower {
   LogChoice choice_;
   bool visible_;
   bool told_ = false;
-  std::optional<std::chrono::steady_clock::time_point> asked_;  ///< when it was looked last
+  std::optional<std::chrono::steady_clock::time_point> asked_;  ///< time of the last look
   std::optional<AttemptPlace> attempt_;
-  Secrets secrets_;  ///< of its sweep
+  Secrets secrets_;  ///< secrets of the attempt's sweep
   std::map<std::string, LogStream> streams_;
 };
 

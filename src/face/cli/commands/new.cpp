@@ -25,10 +25,10 @@ namespace {
 struct NewSweep {
   std::string name;
   ClusterSpec cluster;
-  std::vector<ModelSpec> models;          ///< one at least
-  std::string own_model;                  ///< as a section of the file, if it is no preset
+  std::vector<ModelSpec> models;          ///< models, one at least
+  std::string own_model;                  ///< section of the file, if the model is no preset
   bool whole_nodes = true;                ///< `worlds` counts nodes, else GPUs of one node
-  std::vector<std::int64_t> worlds;       ///< one at least
+  std::vector<std::int64_t> worlds;       ///< sizes in nodes or GPUs, one at least
   const TrainerStart* trainer = nullptr;  ///< null: shardbench
   std::string trainer_rest;               ///< how it is started
 };
@@ -257,7 +257,7 @@ Result<ExitCode> run_new(const Session& session) {
   SHARDSWEEP_ASSIGN(const NewSweep sweep, sweep_to_write(session));
   const std::string text = new_sweep_text(sweep);
   const std::string& file = session.options.file;
-  // What is written here is what the loader accepts: a name that it refuses is found out now.
+  // The loader has to accept the text: a name that it refuses is found out now.
   SHARDSWEEP_TRY(
       load_sweep_text(text, file.empty() ? "new" : file, {session.installation.presets, {}}));
   if (file.empty() || file == "-") {

@@ -30,7 +30,7 @@ struct RecordOptions {
   std::string evidence;
 };
 
-/// What an option says, or 0 if it is not given.
+/// Number that an option gives, or 0 if it is not given.
 template <class Parse>
 Result<double> number_of(const char* option, const std::string& text, const Parse& parse) {
   if (text.empty()) return 0.0;

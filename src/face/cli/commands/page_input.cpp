@@ -17,7 +17,8 @@
 namespace shardsweep {
 namespace {
 
-/// Each once. That of an imported table is a preset, if its name is one.
+/// Clusters of the sweeps, each once. An imported table has the preset of its cluster's name, if
+/// there is one.
 std::vector<ClusterSpec> clusters_of(
     const Session& session, const std::vector<ReportedSweep>& sweeps) {
   const auto& presets = session.installation.presets;

@@ -14,7 +14,7 @@ namespace shardsweep {
 [[nodiscard]] Result<ReportInput> page_input(
     const Session& session, Reader& reader, const Selection& selection);
 
-/// When a page was made, and by which version.
+/// Sentence that says when a page was made, and by which version.
 [[nodiscard]] std::string made_text(const Session& session);
 
 /// The line below a picture; without the trials, of which there may be a million.

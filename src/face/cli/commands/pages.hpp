@@ -15,7 +15,7 @@ namespace shardsweep {
 
 [[nodiscard]] Result<std::string> report_html(const Session& session);
 [[nodiscard]] Result<std::string> history_html(const Session& session);
-/// By memory and by nodes.
+/// Frontiers by memory and by nodes.
 [[nodiscard]] Result<std::string> frontier_html(const Session& session);
 /// The explorer without a planner inside: it asks whoever serves it. The names are of sweeps
 /// whose measurements it has.
@@ -23,14 +23,14 @@ namespace shardsweep {
 
 // Parts of a page.
 
-/// What `show` prints, as tables.
+/// Tables of what `show` prints.
 [[nodiscard]] Result<std::string> show_html(const Session& session);
 
-/// What `status --watch` shows.
+/// Parts of what `status --watch` shows.
 struct StatusParts {
   std::vector<std::string> sentences;  ///< troubles, the daemon, what waits
   Table sweeps;
-  std::vector<StyledLine> lines;  ///< of one sweep, and of its jobs
+  std::vector<StyledLine> lines;  ///< lines about one sweep and its jobs
 };
 [[nodiscard]] Result<StatusParts> status_parts(const Session& session);
 
@@ -40,9 +40,10 @@ struct LogPart {
   std::string text;
   std::string why;  ///< there is no text
   bool ended = false;
-  std::vector<std::string> files;  ///< of the attempt
+  std::vector<std::string> files;  ///< names of the attempt's files
 };
-/// Of the attempt or trial that Options::names has; `file` empty: of the rank that `logs` prints.
+/// Log of the attempt or trial that Options::names has. An empty `file` means the rank that `logs`
+/// prints.
 [[nodiscard]] Result<LogPart> log_part(const Session& session, const std::string& file);
 
 }  // namespace shardsweep

@@ -48,8 +48,8 @@ struct PlanOptions {
 /// Trials of a plan that an earlier submission has ended, and what the others will take.
 struct EndedAlready {
   std::size_t trials = 0;
-  std::size_t ruled_out = 0;         ///< of those that have not ended
-  std::vector<std::string> rules{};  ///< by which
+  std::size_t ruled_out = 0;         ///< trials that have not ended and are ruled out
+  std::vector<std::string> rules{};  ///< rules that hold, as texts
   double left_gpu_s = 0;
 };
 
@@ -234,7 +234,7 @@ Result<ExitCode> run_plan(const Session& session) {
   say_missing(planned);
   if (!session.options.trainer.emit.empty()) return emit_plan(session, planned);
   if (!session.options.trainer.from_args.empty()) return rank_in_plan(session, planned);
-  // Its trials are known by what the site says too. Without a site nothing is submitted either.
+  // The site belongs to the identity of trials. Without a site nothing is submitted either.
   if (access) {
     SHARDSWEEP_TRY(add_site(planned, *access));
     say_notes(beyond_partitions(session, planned, *access));

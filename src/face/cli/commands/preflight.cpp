@@ -39,7 +39,7 @@ std::string preflight_text(const OwnCluster& cluster, std::int32_t nodes) {
       preflight_sweep, cluster.text, nodes * cluster.slots, nodes, nodes);
 }
 
-/// As many as the list names, which has to agree with --nodes.
+/// Number of nodes by --nodelist or --nodes, which have to agree.
 Result<std::int32_t> nodes_wanted(const Options& options) {
   SHARDSWEEP_ASSIGN(const std::int32_t nodes, asked_nodes(options));
   const std::string& list = options.asked.nodelist;
@@ -100,7 +100,7 @@ Result<Table> checks_so_far(const Session& session) {
   return std::move(facts.checks);
 }
 
-/// What the last job alone has found.
+/// Table without its first `known` rows, which leaves what the last job has found.
 Table without(Table all, std::size_t known) {
   all.rows.erase(all.rows.begin(),
       all.rows.begin() + static_cast<std::ptrdiff_t>(std::min(known, all.rows.size())));
@@ -119,7 +119,7 @@ std::vector<std::string> nodes_with(const Table& checks, std::string_view verdic
 /// Checks that could not be judged on some node, with the reason: "clocks (no GPUs); gemm (2.1
 /// GFLOP/s, and fewer than 3 nodes …)". Empty: all was judged.
 std::string not_judged(const Table& checks) {
-  std::map<std::string, std::string> names;  // by the reason
+  std::map<std::string, std::string> names;  // checks by the reason
   const Rows rows(checks);
   for (std::size_t row = 0; row < rows.size(); ++row) {
     const std::string unmade = rows.text(row, "not_checked");
@@ -138,7 +138,7 @@ std::string not_judged(const Table& checks) {
   return fmt::format("{}", fmt::join(texts, "; "));
 }
 
-/// Whatever is left of it is not wanted any more.
+/// Cancels what is left of the sweep: it is not wanted any more.
 Result<void> end_sweep(const Session& session, Reader& reader) {
   SHARDSWEEP_ASSIGN(const auto open,
       reader.count({.names = {std::string(preflight_sweep)}, .where = "state <> 'ended'"}));
@@ -165,7 +165,7 @@ Result<std::string> what_became(Reader& reader) {
 
 Result<ExitCode> run_preflight(const Session& session) {
   SHARDSWEEP_ASSIGN(const std::int32_t nodes, nodes_wanted(session.options));
-  constexpr std::int32_t most = 1 << 20;  // all that a node has
+  constexpr std::int32_t most = 1 << 20;  // more slots than a node has, so all count
   SHARDSWEEP_ASSIGN(const OwnCluster cluster, own_cluster(session, nodes, most));
   SHARDSWEEP_ASSIGN(const Table before, checks_so_far(session));
   SHARDSWEEP_ASSIGN(const std::string sweep,

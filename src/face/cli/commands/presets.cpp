@@ -30,7 +30,7 @@ struct NamesOptions {
 
 constexpr std::array preset_kinds{PresetKind::model, PresetKind::cluster, PresetKind::sweep};
 
-/// As much as a list has room for, to the end of a word.
+/// Text shortened to the room of a list, at the end of a word.
 std::string shortened(std::string text) {
   constexpr std::size_t most = 49;
   if (text.size() <= most) return text;
@@ -38,7 +38,8 @@ std::string shortened(std::string text) {
   return text + " ...";
 }
 
-/// What the sweep is for: its first sentence after the lines for other programs.
+/// First comment of a sweep file, which says what it is for. Lines for other programs are passed
+/// over.
 std::string first_comment(std::string_view text) {
   while (text.starts_with("# ")) {
     const std::string_view line = text.substr(2, text.find('\n') - 2);
@@ -77,7 +78,7 @@ struct Preset {
   std::string_view kind;
   std::string name;
   std::string from;
-  std::string facts;  ///< for people
+  std::string facts;  ///< facts for people
   std::optional<ModelSpec> model{};
   std::optional<ClusterSpec> cluster{};
 };
@@ -98,7 +99,7 @@ Result<Preset> preset_of(
   return preset;
 }
 
-/// Of a model, or of a cluster; NULL of another preset.
+/// Column with a fact of a model, or of a cluster; NULL for other presets.
 template <class Spec, class ValueOf>
 Column<Preset> fact(
     std::string name, std::optional<Spec> Preset::*member, const ValueOf& value_of) {
@@ -109,7 +110,7 @@ Column<Preset> fact(
       For::machines};
 }
 
-/// For people it is news where a preset comes from a file.
+/// View of presets. People see where a preset comes from only if some are not built in.
 View<Preset> preset_view(const std::vector<Preset>& presets) {
   const bool all_built_in = std::all_of(presets.begin(), presets.end(),
       [](const Preset& preset) { return preset.from == "built in"; });

@@ -71,7 +71,7 @@ Result<std::vector<Candidate>> candidates_of(const ReadLogOptions& own) {
   return fault(FaultKind::invalid_input, unknown_trainer(own.log));
 }
 
-/// What is longer than a line that is read is passed over: a log may be one endless line.
+/// Reads a line. The rest of an overlong one is passed over: a log may be one endless line.
 bool next_line(std::istream& in, std::string& line) {
   line.resize(longest_log_line);
   in.getline(line.data(), static_cast<std::streamsize>(line.size()));
@@ -86,10 +86,10 @@ bool next_line(std::istream& in, std::string& line) {
   return true;
 }
 
-// Of a longer log its beginning and its end are read.
+// Bytes of a log that are read: of a longer one its beginning and its end.
 constexpr std::size_t most_of_log = std::size_t{64} << 20;
 
-/// Where the part ends that is left out of a log; 0: all of it is read.
+/// Offset at which the part ends that is left out of a log; 0: all of it is read.
 std::streamoff end_of_gap(const std::string& file) {
   std::error_code error;
   const bool is_file = std::filesystem::is_regular_file(file, error);
@@ -271,7 +271,7 @@ Result<void> each_log_line(
     // A copy of a log that was cut may end within a number.
     if (any && in.eof()) break;
     any = true;
-    // As an agent reads it: a progress bar ends its lines by \r.
+    // Lines end at \r, too, as an agent reads them: a progress bar ends its lines by it.
     for (const std::string_view part : split(line, '\r'))
       take(part);
     pass_gap(in, gap, file);

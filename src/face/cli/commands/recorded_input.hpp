@@ -17,14 +17,15 @@ namespace shardsweep {
 class Grammar;
 
 struct RecordedInput {
-  RecordedSweep sweep;  ///< after --where
+  RecordedSweep sweep;  ///< sweep with the runs that --where selects
   ClusterSpec cluster;
   const Family* family = nullptr;
 };
 enum class FamilyNeed : std::uint8_t { must_be_said, may_be_unknown };
 
-/// By --from, --cluster, --family and --where. nanotron's table has a cluster and a family of
-/// its own: h100-8x and nanotron. `family` stays null where it may be unknown and is not said.
+/// Reads a table by --from, --cluster, --family and --where. nanotron's table has a cluster and a
+/// family of its own: h100-8x and nanotron. `family` stays null if it may be unknown and is not
+/// said.
 [[nodiscard]] Result<RecordedInput> read_recorded_input(
     const Session& session, const std::string& from, FamilyNeed need = FamilyNeed::must_be_said);
 

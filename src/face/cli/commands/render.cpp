@@ -33,7 +33,7 @@ std::string shown_word(const std::string& word) {
   return plain ? word : in_quotes(word);
 }
 
-/// What an attempt at a point is given. What only a rank knows stands in braces.
+/// Text of what an attempt at a point is given. Values that only a rank knows stand in braces.
 std::string point_text(const Session& session, const Planned& planned, const Point& point) {
   const Identifier names(planned.sweep, planned.capabilities, planned.site_env);
   const std::string slug = names.slug(point);

@@ -30,13 +30,13 @@
 namespace shardsweep {
 namespace {
 
-/// What report alone is asked.
+/// Options that report alone has.
 struct ReportOptions {
-  std::string note;       ///< what stands at its top
+  std::string note;       ///< text at the top of the page
   bool live = false;      ///< written again while its sweeps run
-  bool readable = false;  ///< by others too
+  bool readable = false;  ///< lets other users read the page
   std::string every = "60s";
-  std::string price;  ///< of a GPU-hour
+  std::string price;  ///< price of a GPU-hour
 };
 
 /// Sweep files that earlier versions have stored with the values of secrets.
@@ -49,7 +49,7 @@ void hide_secrets(const Session& session, std::vector<ReportedSweep>& sweeps) {
   }
 }
 
-/// The last lines of the first rank's log; empty where there is none any more.
+/// The last lines of the first rank's log; empty if there is none any more.
 std::string log_tail(const std::filesystem::path& dir) {
   constexpr std::uint64_t lines = 12;
   constexpr std::size_t most_bytes = 1500;
@@ -70,7 +70,7 @@ std::string log_tail(const std::filesystem::path& dir) {
   return tail;
 }
 
-/// Of trials that failed, as many as keep the page small.
+/// Ends of the logs of trials that failed, as many as keep the page small.
 std::map<std::string, std::string> log_tails_of(const ReportFacts& facts) {
   constexpr std::size_t most_tails = 200;
   std::map<std::string, std::string> tails;
@@ -86,7 +86,7 @@ std::map<std::string, std::string> log_tails_of(const ReportFacts& facts) {
   return tails;
 }
 
-/// In place of the folders of side runs: what their tools have left there.
+/// Replaces the folders of side runs by the files that their tools have left there.
 void list_kept_files(Table& side_runs) {
   const auto found = std::find(side_runs.columns.begin(), side_runs.columns.end(), "dir");
   if (found == side_runs.columns.end()) return;
@@ -105,7 +105,7 @@ void list_kept_files(Table& side_runs) {
 
 Result<std::string> make_report(const Session& session, int refresh_s) {
   const Options& options = session.options;
-  // Its heatmap is the one that `heatmap` shows without options.
+  // The report has the heatmap that `heatmap` shows without options.
   const HeatmapRequest request{.selection = selection_of(options),
       .rows = "model",
       .columns = {},
@@ -137,7 +137,7 @@ Result<std::string> make_report(const Session& session, int refresh_s) {
   return report_page(input);
 }
 
-/// As a follower sees it: trials are still to end, and somebody works on them.
+/// Tells if trials are still to end and a daemon works on them, as a follower sees it.
 Result<bool> goes_on(const Session& session) {
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
   SHARDSWEEP_ASSIGN(const auto sweeps, reader->status(session.options.names));
@@ -149,7 +149,7 @@ Result<bool> goes_on(const Session& session) {
   return open && daemon_runs(session);
 }
 
-/// Until it is time for the next page, which is now where the sweeps have ended.
+/// Waits until the next page is due, which is at once if the sweeps have ended.
 Result<void> wait_for_next(const Session& session, double every_s) {
   constexpr auto look_every = std::chrono::seconds(1);
   constexpr auto step = std::chrono::milliseconds(100);  // how soon Ctrl-C is noticed

@@ -65,7 +65,7 @@ inline constexpr auto described<SelfTestJob> = Entries{
 
 namespace {
 
-/// Where it ran, as a sentence for the page.
+/// Sentence for the page that says where the self-test ran.
 Result<std::string> where_it_ran(Reader& reader) {
   SHARDSWEEP_ASSIGN(const auto jobs,
       reader.rows<SelfTestJob>(Listing::selftest_jobs, {std::string(selftest_sweep)}));

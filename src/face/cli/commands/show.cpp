@@ -40,7 +40,8 @@ void name_files(Table& table) {
   }
 }
 
-/// What tools have left of a trial's attempts, before `name_files` has renamed their folders.
+/// Table of the files that tools have left of a trial's attempts. It is made before `name_files`
+/// renames the column of folders.
 Table kept_files(const Table& attempts) {
   Table kept{{"file", "size_bytes", "in"}, {}};
   const auto found = std::find(attempts.columns.begin(), attempts.columns.end(), "dir");
@@ -56,7 +57,8 @@ Table kept_files(const Table& attempts) {
   return kept;
 }
 
-/// Behind the attempts of a trial, and behind the side runs of it or of a sweep.
+/// Adds tables of kept files behind the attempts of a trial, and behind the side runs of a trial or
+/// sweep.
 void add_kept_files(std::vector<Reader::Section>& sections) {
   std::vector<Reader::Section> all;
   for (auto& section : sections) {

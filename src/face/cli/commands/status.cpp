@@ -35,20 +35,20 @@ constexpr auto watch_every = 1s;
 constexpr auto watch_step = 100ms;  // how soon Ctrl-C and a new width are noticed
 constexpr std::size_t no_limit = 1'000'000;
 
-/// What a look at the database and its daemon gives.
+/// Facts from one look at the database and its daemon.
 struct StatusLook {
   std::vector<SweepStatus> sweeps;
-  std::vector<CellBest> best;            ///< of the one sweep that was named
-  std::vector<AllocationProgress> jobs;  ///< of that one, where its status is watched
+  std::vector<CellBest> best;            ///< best layouts of the one sweep that was named
+  std::vector<AllocationProgress> jobs;  ///< jobs of that sweep, if its status is watched
   std::vector<Trouble> trouble;
-  /// Those that were asked about: notes and exit code speak of them.
+  /// Sweeps that were named, or else the current ones: notes and exit code speak of them.
   std::vector<SweepStatus> current;
-  std::string daemon;        ///< who works, or that nobody does
-  bool daemon_runs = false;  ///< somebody does
-  bool one = false;          ///< one sweep was named
+  std::string daemon;  ///< sentence that says who works, or that nobody does
+  bool daemon_runs = false;
+  bool one = false;  ///< one sweep was named
 };
 
-/// Of one sweep, and of all of them.
+/// Sentences about the trouble of one sweep, and of all of them.
 std::string trouble_of(const std::vector<Trouble>& all, const std::string& sweep) {
   std::string sentences;
   for (const Trouble& one : all) {
@@ -58,7 +58,7 @@ std::string trouble_of(const std::vector<Trouble>& all, const std::string& sweep
   return sentences;
 }
 
-/// For programs: a row per sweep, the same columns whatever happened.
+/// Columns for programs: a row per sweep, the same columns whatever happened.
 View<SweepStatus> status_view(const StatusLook& look) {
   using Sweep = const SweepStatus&;
   View<SweepStatus> view{{"sweep", [](Sweep one) { return one.name; }},
@@ -102,7 +102,7 @@ std::vector<std::string> unattended(const std::vector<SweepStatus>& sweeps) {
 std::string daemon_text(
     const Session& session, Reader& reader, const std::vector<SweepStatus>& sweeps) {
   if (!daemon_runs(session)) {
-    // Its command has ended, too: else it would have started a daemon.
+    // The commands that asked have ended, too: else they would have started a daemon.
     const auto requests = pending_requests(session.home);
     if (requests && !requests->empty())
       return fmt::format(
@@ -123,7 +123,7 @@ std::string daemon_text(
 
 Result<StatusLook> look_at(const Session& session) {
   StatusLook look;
-  // A full disk is told of where the database can't be read, too.
+  // A full disk is told of even if the database can't be read.
   look.trouble = troubles(session.home);
   if (const auto copy = copy_of_another(session))
     look.trouble.push_back({.kind = TroubleKind::copied, .detail = *copy});
@@ -207,7 +207,7 @@ Result<ExitCode> print_status(const Session& session, const StatusLook& look) {
 }  // namespace
 
 Result<StatusParts> status_parts(const Session& asked) {
-  // Of a terminal that is no terminal: nothing is cut.
+  // A page has no terminal's size: lines have a fixed width, and none is left out.
   constexpr std::size_t width = 110;
   const ViewSize size{width, no_limit, true};
   Session session = asked;
@@ -228,7 +228,7 @@ Result<StatusParts> status_parts(const Session& asked) {
 
 namespace {
 
-/// All of it as lines that fit the terminal.
+/// Lines of a look that fit the terminal.
 std::vector<StyledLine> watch_lines(
     const Session& session, const StatusLook& look, const ViewSize& size) {
   std::vector<StyledLine> lines;

@@ -40,7 +40,7 @@ std::int64_t constant(const SweepSpec& sweep, std::string_view name) {
 
 struct AskedValue {
   std::string_view option;
-  std::string_view key;  ///< of the sweep file
+  std::string_view key;  ///< key of the sweep file
   const std::string& value;
 };
 
@@ -65,7 +65,7 @@ Fault of_options(const Fault& mistake, const std::vector<AskedValue>& asked) {
   return {mistake.kind, text};
 }
 
-/// What suggest alone is asked.
+/// Options that suggest alone has.
 struct SuggestOptions {
   std::string from;
   Words locks;
@@ -78,7 +78,7 @@ bool is_file(std::string_view model) {
   return model.ends_with(".json") || model.ends_with(".yaml") || model.find('/') != model.npos;
 }
 
-/// What no preset describes.
+/// Measurements, model and cluster that no preset describes.
 struct OwnSpecs {
   std::optional<Knowledge> measured;
   std::optional<ModelSpec> model;
@@ -131,7 +131,8 @@ Result<OwnSpecs> own_specs(const Session& session) {
   return own;
 }
 
-/// What is asked for, read as a sweep file's values are: the same units, presets and messages.
+/// Sweep that is asked for, read as a sweep file's values are: the same units, presets and
+/// messages.
 Result<SweepSpec> asked(const Session& session, const OwnSpecs& own) {
   const Options& options = session.options;
   if (options.asked.nodes.empty() == options.asked.gpus.empty())
@@ -161,12 +162,13 @@ Result<SweepSpec> asked(const Session& session, const OwnSpecs& own) {
   return sweep;
 }
 
-/// Of another trainer nothing is learnt from what this one has shown.
+/// Family that is asked for. A sweep's measurements teach nothing about another trainer than its
+/// own.
 Result<std::string> family_asked(
     const Session& session, const OwnSpecs& own, const ClusterSpec& cluster) {
   const auto& family = session.options.asked.family;
   if (!own.measured) return family.empty() ? std::string(default_family(cluster).name) : family;
-  const bool unsaid = own.measured->family.empty();  // of a table
+  const bool unsaid = own.measured->family.empty();  // a table of an unknown trainer
   if (unsaid && family.empty())
     return fault(FaultKind::invalid_input,
         fmt::format("'{}' is an imported table of a trainer that 'import' was not told: give "
@@ -180,8 +182,8 @@ Result<std::string> family_asked(
           own.measured->name, own.measured->family, family));
 }
 
-/// What `--write` writes is started as by `new --trainer`, which does not tell some trainers all
-/// that they have words for.
+/// Locks to 1 the degrees that the sweep of `--write` would not tell its trainer. That sweep starts
+/// as one of `new --trainer` does, which leaves out words of some trainers.
 void keep_to_start(SuggestRequest& request) {
   const auto start = find_trainer_start(request.family->words);
   if (!start) return;

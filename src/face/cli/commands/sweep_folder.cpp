@@ -39,8 +39,8 @@ Result<void> make_folder(const fs::path& folder) {
   return fault(FaultKind::unavailable, fmt::format("{}: {}", folder.string(), why.message()));
 }
 
-/// What a checkout may hold of this name and is no part of a folder of sweeps: a link would be
-/// written through to a file elsewhere, and means something that is in no review.
+/// Refuses a link in a folder of sweeps. A checkout may hold one, but writing through it would
+/// change a file elsewhere, and its contents are in no review.
 Result<void> refuse_link(const fs::path& path, std::string_view what) {
   std::error_code none;
   if (!fs::is_symlink(path, none)) return {};
@@ -96,7 +96,7 @@ struct ReadSweep {
 };
 struct ReadFolder {
   std::vector<ReadSweep> sweeps;
-  std::vector<std::pair<std::string, std::string>> baselines;  ///< by name
+  std::vector<std::pair<std::string, std::string>> baselines;  ///< name and text of each
 };
 
 Result<std::vector<std::string>> names_with(const fs::path& folder, std::string_view ending) {
@@ -136,7 +136,7 @@ Result<void> read_baselines(
   return {};
 }
 
-/// Refuses what contradicts the database, where there is one.
+/// Refuses what contradicts the database, if there is one.
 Result<void> hold_against(const Session& session, const ReadFolder& read) {
   std::error_code none;
   if (!fs::exists(session.home.database, none)) return {};
@@ -217,7 +217,8 @@ class FolderReader {
   ReadFolder read_;
 };
 
-/// What was measured last is submitted last: views show the newest software.
+/// Numbers the inboxes by their last measurement, so that the latest is submitted last: views show
+/// the newest software.
 Result<void> put_in_order(const ReadFolder& read, const fs::path& inbox) {
   std::vector<std::tuple<Timestamp, std::size_t>> order;
   for (std::size_t i = 0; i < read.sweeps.size(); ++i)

@@ -20,7 +20,7 @@ struct Session;
 /// A name without an ending, or a folder that is there.
 [[nodiscard]] bool is_sweep_folder(const std::filesystem::path& path);
 
-/// Into Options::file: the sweeps that are named, or all that have a result.
+/// Writes the named sweeps into the folder Options::file, or all that have a result.
 [[nodiscard]] Result<ExitCode> export_folder(const Session& session);
 /// Out of Options::file, all of it or nothing; `name`: of the sweep, if there is one alone.
 [[nodiscard]] Result<ExitCode> import_folder(const Session& session, const std::string& name);

@@ -8,7 +8,7 @@
 
 namespace shardsweep {
 
-/// In the order in which help and completion list them.
+/// Commands in the order in which help and completion list them.
 [[nodiscard]] std::span<const Command* const> all_commands();
 
 }  // namespace shardsweep

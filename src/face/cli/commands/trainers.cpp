@@ -221,7 +221,7 @@ class Checking {
   std::minstd_rand random_{1};
 };
 
-/// Which lines of a log each pattern reads, and what is measured by all of them.
+/// Findings about a log: the lines that each pattern reads, and what is measured by all of them.
 Result<std::vector<Said>> check_log(const TrainerFile& file, const std::string& log) {
   struct Pattern {
     CapturePattern capture;
@@ -267,7 +267,7 @@ Result<std::vector<Said>> check_log(const TrainerFile& file, const std::string& 
   return said;
 }
 
-/// For people: whole lines, whatever the terminal's width, since words of a layout are long.
+/// Text for people, in whole lines whatever the terminal's width, since words of a layout are long.
 std::string said_text(const std::vector<Said>& said) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 6> headings{
       {{"axis", "Axes"}, {"reads", "Other words that it reads"}, {"model", "Model"},
@@ -276,7 +276,7 @@ std::string said_text(const std::vector<Said>& said) {
   std::string text;
   for (const auto& [part, heading] : headings) {
     std::string lines;
-    std::vector<std::string> alone;  // what needs no line of its own
+    std::vector<std::string> alone;  // names that need no line of their own
     for (const Said& one : said) {
       if (one.part != part) continue;
       if (one.state == "has no word")

@@ -66,7 +66,7 @@ std::size_t place_of(const Table& table, std::string_view column) {
       std::find(table.columns.begin(), table.columns.end(), column) - table.columns.begin());
 }
 
-/// What people look at first, without the counts that are 0 everywhere.
+/// Status columns that people look at first. Counts of 0 are blank.
 Table short_status(const Table& all) {
   Table table;
   const auto counts = place_of(all, "left_out");
@@ -159,14 +159,14 @@ Result<std::string> of_command(const Session& session, const Asked&, int&) {
   return Html(session);
 }
 
-/// Whether a page is about a sweep, and whether it is loaded again as its data change.
+/// Subject of a page.
 enum class About : std::uint8_t { all, a_sweep, a_trial };
 
 struct Place {
   std::string_view page;
   std::string_view title;
   About about = About::all;
-  bool live = true;
+  bool live = true;  ///< loaded again as its data change
   Result<std::string> (*html)(const Session&, const Asked&, int& every_s);
 };
 constexpr std::array<Place, 9> places{{{"", "All sweeps", About::all, true, first_page},
@@ -204,7 +204,7 @@ class Ui {
         places.begin(), places.end(), [&](const Place& one) { return one.page == asked.page; });
     const auto named = asked.values.find("name");
     const auto name = named == asked.values.end() ? std::string() : named->second;
-    // Of all sweeps there is a history, and an explorer without measurements.
+    // History and explorer have a page for all sweeps, too; that explorer has no measurements.
     const bool any_sweep = asked.page == "history" || asked.page == "explore";
     if (place == places.end() || (name.empty() && place->about != About::all && !any_sweep))
       return told(404, "There is no such page.", name);
@@ -231,7 +231,8 @@ class Ui {
     return {200, std::move(text)};
   }
 
-  /// Whatever changes a page is an event, but for the daemon's death and a full disk.
+  /// Version of the pages: all that changes one is an event, but for the daemon's death and a full
+  /// disk.
   std::string version() const {
     const auto reader = Reader::open(session_.home.database);
     const auto last =
@@ -268,7 +269,7 @@ Result<ExitCode> run_ui(const Session& session) {
   const auto& own = session.options.of<UiOptions>();
   SHARDSWEEP_ASSIGN(const double idle_s, parse_duration(own.idle, "--idle"));
   if (idle_s < 1) return fault(FaultKind::invalid_input, "--idle is a time of 1 s or more.");
-  // What can't be read is said here, and not by every page.
+  // A database that can't be read is a fault here, and not one of every page.
   SHARDSWEEP_TRY(Reader::open(session.home.database));
   Ui ui(session);
   const std::string token = random_hex(token_digits);
