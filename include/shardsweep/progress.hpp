@@ -35,7 +35,7 @@ struct FinishedTrial {
   std::string doubt{};  ///< why it is marked: "implausible: the loss is …"
 };
 
-struct Finished {
+struct FinishedBatch {
   std::vector<FinishedTrial> trials;  ///< oldest first
   std::int64_t last_event = 0;        ///< event after which the next look begins
   bool more = false;                  ///< the look was cut off: look again at once

@@ -219,7 +219,7 @@ class Reader {
   [[nodiscard]] virtual Result<std::int64_t> first_event(
       const std::vector<SweepId>& sweeps, FollowFrom from) = 0;
   /// Trials of these sweeps that ended after an event.
-  [[nodiscard]] virtual Result<Finished> finished(
+  [[nodiscard]] virtual Result<FinishedBatch> finished(
       const std::vector<SweepId>& sweeps, std::int64_t after_event) = 0;
   /// The jobs of these sweeps that have not ended, those that run first.
   [[nodiscard]] virtual Result<std::vector<AllocationProgress>> allocations(
@@ -229,7 +229,7 @@ class Reader {
       const std::vector<SweepId>& sweeps) = 0;
   /// Rows that a verb would be decided over now; the names and the expression are those of
   /// Store::select_trials().
-  [[nodiscard]] virtual Result<Meant> meant(
+  [[nodiscard]] virtual Result<VerbScope> meant(
       const std::vector<std::string>& names, const std::string& where) = 0;
   /// The attempts of a trial, or the one attempt that `name` names.
   [[nodiscard]] virtual Result<NamedAttempts> attempts(const std::string& name) = 0;

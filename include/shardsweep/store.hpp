@@ -134,7 +134,7 @@ struct OutsideAttempt {
 };
 
 /// Sweeps and trials that a request names.
-struct Selected {
+struct TrialSelection {
   std::vector<SweepId> sweeps;   ///< named as sweeps; all of them if nothing is named
   std::vector<TrialRow> trials;  ///< trials chosen by an expression, out of those sweeps and of
                                  ///< named trials
@@ -149,10 +149,10 @@ struct SweepContents {
 };
 
 /// Rows that a verb is decided over: all sweeps, and those that a request names.
-struct Meant {
+struct VerbScope {
   std::map<SweepId, SweepRow> sweeps;
   std::map<SweepId, bool> open;  ///< has trials that have not ended and that its file still has
-  Selected selected;
+  TrialSelection selected;
   std::map<SweepId, SweepContents> contents{};  ///< contents of the named sweeps, for a deletion
 };
 
@@ -245,7 +245,7 @@ class Store {
   /// Resolves names (sweeps, slugs, SWEEP/SLUG, attempts, jobs; none: everything) and chooses
   /// trials by an expression. A slug of several sweeps is a fault that lists them. Of hidden
   /// trials only those that are queued or running are chosen.
-  [[nodiscard]] virtual Result<Selected> select_trials(
+  [[nodiscard]] virtual Result<TrialSelection> select_trials(
       const std::vector<std::string>& names, const std::string& where) = 0;
   /// True while a trial waits or runs, or an allocation lives: a daemon has to be there.
   [[nodiscard]] virtual Result<bool> work_left() = 0;

@@ -224,7 +224,7 @@ Result<Steps> RequestDesk::steps_for(const Request& request) {
   SHARDSWEEP_TRY(check_scope(request));
   books_.listen();
   SHARDSWEEP_TRY(books_.commit());
-  Meant meant{.sweeps = world_.sweeps()};
+  VerbScope meant{.sweeps = world_.sweeps()};
   SHARDSWEEP_ASSIGN(
       meant.selected, parts_.store.select_trials(request.names, trials_meant(request)));
   for (const SweepId id : open_sweeps(world_))

@@ -98,7 +98,7 @@ bool is_blank(const std::string& text) {
 /// Decides one request.
 class Decision {
  public:
-  Decision(const Request& request, const Meant& meant)
+  Decision(const Request& request, const VerbScope& meant)
       : request_(request),
         sweeps_(meant.sweeps),
         open_(meant.open),
@@ -310,7 +310,7 @@ class Decision {
   const Request& request_;
   const std::map<SweepId, SweepRow>& sweeps_;
   const std::map<SweepId, bool>& open_;
-  const Selected& selected_;
+  const TrialSelection& selected_;
   const std::map<SweepId, SweepContents>& contents_;
   std::map<SweepId, SweepRule> meant_;
   Steps steps_;
@@ -373,7 +373,7 @@ std::string trials_meant(const Request& request) {
   return request.verb == Verb::pause ? "0" : request.where;
 }
 
-Result<Steps> steps_of(const Request& request, const Meant& meant) {
+Result<Steps> steps_of(const Request& request, const VerbScope& meant) {
   SHARDSWEEP_TRY(check_scope(request));
   return Decision(request, meant).make();
 }

@@ -81,6 +81,6 @@ struct Steps {
 };
 
 /// Decides a request.
-[[nodiscard]] Result<Steps> steps_of(const Request& request, const Meant& meant);
+[[nodiscard]] Result<Steps> steps_of(const Request& request, const VerbScope& meant);
 
 }  // namespace shardsweep

@@ -23,12 +23,12 @@ constexpr MeantSql meant_sql;
 
 }  // namespace
 
-Selected selected(
+TrialSelection selected(
     Database& database, const std::vector<std::string>& names, const std::string& where) {
   const auto chosen = resolve_names(database, names);
   const auto vars = chosen_vars(database, chosen);
   const auto condition = checked_where(database, where, vars);
-  Selected all;
+  TrialSelection all;
   {
     Statement select(database, meant_sql.named);
     auto row = select.use(chosen.sweeps, chosen.all);
@@ -47,8 +47,9 @@ Selected selected(
   return all;
 }
 
-Meant meant(Database& database, const std::vector<std::string>& names, const std::string& where) {
-  Meant found;
+VerbScope meant(
+    Database& database, const std::vector<std::string>& names, const std::string& where) {
+  VerbScope found;
   read_rows(database, fmt::format("SELECT {} FROM sweeps", columns_of<SweepRow>()), found.sweeps);
   {
     Statement select(database, meant_sql.open);

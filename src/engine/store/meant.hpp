@@ -9,7 +9,7 @@
 namespace shardsweep::sqlite {
 
 /// See Store::select_trials().
-[[nodiscard]] Selected selected(
+[[nodiscard]] TrialSelection selected(
     Database& database, const std::vector<std::string>& names, const std::string& where);
 
 }  // namespace shardsweep::sqlite

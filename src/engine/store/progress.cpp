@@ -129,9 +129,9 @@ std::int64_t first_event(Database& database, const std::vector<SweepId>& sweeps,
   return row.next() ? row.integer(0) : 0;
 }
 
-Finished finished(
+FinishedBatch finished(
     Database& database, const std::vector<SweepId>& sweeps, std::int64_t after_event) {
-  Finished found;
+  FinishedBatch found;
   found.last_event = std::max(after_event, database.integer(progress_sql().last_event));
   Statement select(database, progress_sql().finished);
   auto row = select.use(after_event, found.last_event, Json(sweeps).dump(), most_per_look);

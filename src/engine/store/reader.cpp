@@ -103,7 +103,8 @@ class SqliteReader final : public Reader {
   Result<std::int64_t> first_event(const std::vector<SweepId>& sweeps, FollowFrom from) override {
     return answer([&] { return sqlite::first_event(database_, sweeps, from); });
   }
-  Result<Finished> finished(const std::vector<SweepId>& sweeps, std::int64_t after_event) override {
+  Result<FinishedBatch> finished(
+      const std::vector<SweepId>& sweeps, std::int64_t after_event) override {
     return answer([&] { return sqlite::finished(database_, sweeps, after_event); });
   }
   Result<std::vector<CellBest>> best_of_cells(const std::vector<SweepId>& sweeps) override {
@@ -112,7 +113,8 @@ class SqliteReader final : public Reader {
   Result<std::vector<AllocationProgress>> allocations(const std::vector<SweepId>& sweeps) override {
     return answer([&] { return sqlite::allocations(database_, sweeps); });
   }
-  Result<Meant> meant(const std::vector<std::string>& names, const std::string& where) override {
+  Result<VerbScope> meant(
+      const std::vector<std::string>& names, const std::string& where) override {
     return answer([&] { return sqlite::meant(database_, names, where); });
   }
   Result<NamedAttempts> attempts(const std::string& name) override {

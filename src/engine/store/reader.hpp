@@ -35,13 +35,13 @@ void each_result(Database& database, const ResultsRequest& request, const RowSin
     Database& database, const std::vector<std::string>& names);
 [[nodiscard]] std::int64_t first_event(
     Database& database, const std::vector<SweepId>& sweeps, FollowFrom from);
-[[nodiscard]] Finished finished(
+[[nodiscard]] FinishedBatch finished(
     Database& database, const std::vector<SweepId>& sweeps, std::int64_t after_event);
 [[nodiscard]] std::vector<AllocationProgress> allocations(
     Database& database, const std::vector<SweepId>& sweeps);
 [[nodiscard]] std::vector<CellBest> best_of_cells(
     Database& database, const std::vector<SweepId>& sweeps);
-[[nodiscard]] Meant meant(
+[[nodiscard]] VerbScope meant(
     Database& database, const std::vector<std::string>& names, const std::string& where);
 [[nodiscard]] NamedAttempts attempts(Database& database, const std::string& name);
 [[nodiscard]] std::vector<Reader::Section> show(Database& database, const std::string& name);

@@ -216,7 +216,7 @@ class SqliteStore final : public Store {
     return guarded(
         [&] { return delete_piece(database_, sweep, rows, forget, [&] { lease_.check(); }); });
   }
-  Result<Selected> select_trials(
+  Result<TrialSelection> select_trials(
       const std::vector<std::string>& names, const std::string& where) override {
     return guarded([&] {
       const Deadline deadline(database_, longest_choice);

@@ -147,7 +147,7 @@ class Follower {
       SHARDSWEEP_ASSIGN(allocations_, reader_.allocations(ids_));
     }
     for (;;) {
-      SHARDSWEEP_ASSIGN(const Finished found, reader_.finished(ids_, event_));
+      SHARDSWEEP_ASSIGN(const FinishedBatch found, reader_.finished(ids_, event_));
       event_ = found.last_event;
       news_ = news_ || !found.trials.empty();
       if (news_) SHARDSWEEP_TRY(read_best());

@@ -109,7 +109,7 @@ Result<void> keep_secrets(
 }
 
 Result<void> renew_secrets(
-    const Session& session, Reader& reader, const Meant& meant, const Steps& steps) {
+    const Session& session, Reader& reader, const VerbScope& meant, const Steps& steps) {
   std::vector<std::string> of_site;
   if (const auto access = read_site(session)) of_site = access->passed;
   for (const SweepId id : sweeps_that_go_on(steps)) {

@@ -32,6 +32,6 @@ void say_withheld(const SweepSpec& sweep);
 /// Renews secrets of sweeps that go on. Variables that their files pass on are taken from this
 /// shell anew. Secrets that were written into a sweep file stay as they are.
 [[nodiscard]] Result<void> renew_secrets(
-    const Session& session, Reader& reader, const Meant& meant, const Steps& steps);
+    const Session& session, Reader& reader, const VerbScope& meant, const Steps& steps);
 
 }  // namespace shardsweep

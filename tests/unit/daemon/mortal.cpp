@@ -72,7 +72,7 @@ Result<std::vector<TrialRow>> MortalStore::add_finals(
     SweepId sweep, const std::vector<NewFinal>& finals) {
   return mortal([&] { return store_->add_finals(sweep, finals); });
 }
-Result<Selected> MortalStore::select_trials(
+Result<TrialSelection> MortalStore::select_trials(
     const std::vector<std::string>& names, const std::string& where) {
   return mortal([&] { return store_->select_trials(names, where); });
 }

@@ -98,7 +98,7 @@ class MortalStore final : public Store {
   Result<std::vector<std::int32_t>> node_counts(SweepId sweep) override;
   Result<std::vector<TrialRow>> add_finals(
       SweepId sweep, const std::vector<NewFinal>& finals) override;
-  Result<Selected> select_trials(
+  Result<TrialSelection> select_trials(
       const std::vector<std::string>& names, const std::string& where) override;
   Result<bool> work_left() override;
   Result<SweepContents> contents_of(SweepId sweep) override;

@@ -41,13 +41,13 @@ std::vector<TrialRow> all_trials() {
 
 struct Asked {
   Request request;
-  Meant meant{.sweeps = {{1, {.id = 1, .name = "s", .backend = Backend::local}}},
+  VerbScope meant{.sweeps = {{1, {.id = 1, .name = "s", .backend = Backend::local}}},
       .open = {},
       .selected = {{1}, {}},
       .contents = {{1, {}}}};
   std::map<SweepId, SweepRow>& sweeps = meant.sweeps;
   std::map<SweepId, bool>& open = meant.open;
-  Selected& selected = meant.selected;
+  TrialSelection& selected = meant.selected;
 
   explicit Asked(Verb verb) {
     request.verb = verb;

@@ -29,7 +29,7 @@ TEST_CASE("a follower sees each end once, from the submission or from now on") {
   const SweepId sweep = must(reader->status({"demo"})).at(0).id;
 
   const auto begin = must(reader->first_event({sweep}, FollowFrom::submission));
-  const Finished found = must(reader->finished({sweep}, begin));
+  const FinishedBatch found = must(reader->finished({sweep}, begin));
   REQUIRE(found.trials.size() == 1);
   CHECK(found.trials[0].outcome == Outcome::completed);
   CHECK(found.trials[0].tokens_per_s_per_gpu.value() == 100);
@@ -204,7 +204,7 @@ TEST_CASE("an attempt that never started does not count, and its reason to doubt
   CHECK(status.marked == 1);
   CHECK(status.doubt == "implausible: the loss is 9");
   const auto from = must(reader->first_event({status.id}, FollowFrom::submission));
-  const Finished found = must(reader->finished({status.id}, from));
+  const FinishedBatch found = must(reader->finished({status.id}, from));
   REQUIRE(found.trials.size() == 1);
   CHECK(found.trials[0].doubt == "implausible: the loss is 9");
   CHECK_FALSE(found.trials[0].again);

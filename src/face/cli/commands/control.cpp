@@ -29,7 +29,7 @@ constexpr auto look_again = 100ms;
 constexpr auto longest_end = 15s;  // a lead hands its allocation back and its job leaves the queue
 
 /// All trials have ended, and a job of theirs has not yet.
-bool is_ending(const Meant& meant) {
+bool is_ending(const VerbScope& meant) {
   const auto& trials = meant.selected.trials;
   return std::all_of(trials.begin(), trials.end(),
              [](const TrialRow& trial) { return trial.state == State::ended; }) &&
@@ -38,10 +38,10 @@ bool is_ending(const Meant& meant) {
 }
 
 /// Reads what the verb would be decided over. A deletion waits for jobs that are about to end.
-Result<Meant> read_meant(const Session& session, Reader& reader, const Request& request) {
+Result<VerbScope> read_meant(const Session& session, Reader& reader, const Request& request) {
   const auto begin = session.clock.steady();
   for (bool said = false;; said = true) {
-    SHARDSWEEP_ASSIGN(Meant meant, reader.meant(request.names, trials_meant(request)));
+    SHARDSWEEP_ASSIGN(VerbScope meant, reader.meant(request.names, trials_meant(request)));
     const bool waits = request.verb == Verb::remove && !request.dry_run && is_ending(meant);
     if (!waits || session.clock.steady() - begin > longest_end) return meant;
     if (!said) say("Its trials have ended. Waiting for its last job to end.");
@@ -50,7 +50,7 @@ Result<Meant> read_meant(const Session& session, Reader& reader, const Request& 
 }
 
 /// A deletion goes in pieces; what else a verb does is done at once.
-Expected expected_of(const Request& request, const Meant& meant) {
+Expected expected_of(const Request& request, const VerbScope& meant) {
   if (request.verb != Verb::remove || meant.contents.size() != 1) return {};
   const auto& [id, all] = *meant.contents.begin();
   const auto row = meant.sweeps.find(id);
@@ -72,7 +72,7 @@ Result<ExitCode> run_verb(const Session& session, Verb verb) {
   // The database tells what would change. A dry run, and a verb that changes nothing, need no
   // daemon, which would run what waits.
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
-  SHARDSWEEP_ASSIGN(const Meant meant, read_meant(session, *reader, request));
+  SHARDSWEEP_ASSIGN(const VerbScope meant, read_meant(session, *reader, request));
   SHARDSWEEP_ASSIGN(const Steps steps, steps_of(request, meant));
   if (request.dry_run || steps.empty()) {
     say(steps.text);
