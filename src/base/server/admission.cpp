@@ -76,7 +76,7 @@ std::optional<Values> values_of(std::string_view query) {
 
 }  // namespace
 
-tl::expected<Asked, RequestRefusal> admitted(
+tl::expected<PageRequest, RequestRefusal> admitted(
     const Request& request, std::string_view token, std::string_view posted) {
   const auto refuse = [](unsigned status, std::string_view why) {
     return tl::unexpected(RequestRefusal{status, why});
@@ -101,7 +101,7 @@ tl::expected<Asked, RequestRefusal> admitted(
   auto values = values_of(
       mark == std::string_view::npos ? std::string_view() : request.target.substr(mark + 1));
   if (!values) return refuse(400, "The address can't be read.");
-  return Asked{std::string(path), *std::move(values), {}};
+  return PageRequest{std::string(path), *std::move(values), {}};
 }
 
 std::string in_query(std::string_view value) {

@@ -194,7 +194,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
         });
   }
 
-  void answer(Asked asked) {
+  void answer(PageRequest asked) {
     works_ = true;
     house_.begin_work();
     if (asked.page == "events") return listen(asked.values["seen"]);

@@ -22,7 +22,7 @@ namespace shardsweep::server {
 using Values = std::map<std::string, std::string>;
 
 /// A request, without its token.
-struct Asked {
+struct PageRequest {
   std::string page;  ///< a word of small letters; empty: the first page
   Values values;     ///< values of the query
   std::string body;  ///< body of a POST
@@ -48,7 +48,7 @@ struct RequestRefusal {
   std::string_view why;
 };
 /// Returns the request, or why it is refused. `posted` is the page that takes a POST.
-[[nodiscard]] tl::expected<Asked, RequestRefusal> admitted(
+[[nodiscard]] tl::expected<PageRequest, RequestRefusal> admitted(
     const Request& request, std::string_view token, std::string_view posted);
 
 /// A value in a query, as admitted() reads it.
@@ -69,7 +69,7 @@ struct Serving {
   std::string posted;
   std::chrono::milliseconds idle{0};  ///< how long the server waits without a reader before it ends
   /// Called by several threads at a time.
-  std::function<Page(const Asked&)> page;
+  std::function<Page(const PageRequest&)> page;
   /// Version of the data behind the pages. Readers of `events?seen=VERSION` are told of another
   /// one; while there are such readers, one thread asks twice a second.
   std::function<std::string()> version;

@@ -36,8 +36,8 @@
 namespace shardsweep {
 namespace {
 
-using server::Asked;
 using server::Page;
+using server::PageRequest;
 
 struct UiOptions {
   std::int64_t port = 0;
@@ -89,7 +89,7 @@ std::string text_in(std::span<const Value> row, std::size_t at) {
   return text != nullptr ? *text : "";
 }
 
-Result<std::string> first_page(const Session& session, const Asked&, int&) {
+Result<std::string> first_page(const Session& session, const PageRequest&, int&) {
   SHARDSWEEP_ASSIGN(const auto parts, status_parts(session));
   const auto rows = short_status(parts.sweeps);
   std::string body = sentences_html(parts.sentences);
@@ -99,13 +99,13 @@ Result<std::string> first_page(const Session& session, const Asked&, int&) {
   return page_of("shardsweep", body);
 }
 
-Result<std::string> status_page(const Session& session, const Asked&, int&) {
+Result<std::string> status_page(const Session& session, const PageRequest&, int&) {
   SHARDSWEEP_ASSIGN(const auto parts, status_parts(session));
   return page_of(
       session.options.names.at(0), sentences_html(parts.sentences) + html_lines(parts.lines));
 }
 
-Result<std::string> trials_page(const Session& session, const Asked& asked, int&) {
+Result<std::string> trials_page(const Session& session, const PageRequest& asked, int&) {
   constexpr std::int64_t most = 1000;
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
   SHARDSWEEP_ASSIGN(auto table,
@@ -126,7 +126,7 @@ Result<std::string> trials_page(const Session& session, const Asked& asked, int&
   return page_of("Trials of " + of, body);
 }
 
-Result<std::string> trial_page(const Session& session, const Asked&, int&) {
+Result<std::string> trial_page(const Session& session, const PageRequest&, int&) {
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
   const auto& name = session.options.names.at(0);
   SHARDSWEEP_ASSIGN(const auto named, reader->attempts(name));
@@ -138,7 +138,7 @@ Result<std::string> trial_page(const Session& session, const Asked&, int&) {
   return page_of(name, fmt::format("<p>{}</p>\n{}", logs, html));
 }
 
-Result<std::string> log_page(const Session& session, const Asked& asked, int& every_s) {
+Result<std::string> log_page(const Session& session, const PageRequest& asked, int& every_s) {
   const auto& name = session.options.names.at(0);
   const auto file = asked.values.find("file");
   SHARDSWEEP_ASSIGN(
@@ -155,7 +155,7 @@ Result<std::string> log_page(const Session& session, const Asked& asked, int& ev
 }
 
 template <Result<std::string> (*Html)(const Session&)>
-Result<std::string> of_command(const Session& session, const Asked&, int&) {
+Result<std::string> of_command(const Session& session, const PageRequest&, int&) {
   return Html(session);
 }
 
@@ -167,7 +167,7 @@ struct Place {
   std::string_view title;
   About about = About::all;
   bool live = true;  ///< loaded again as its data change
-  Result<std::string> (*html)(const Session&, const Asked&, int& every_s);
+  Result<std::string> (*html)(const Session&, const PageRequest&, int& every_s);
 };
 constexpr std::array<Place, 9> places{{{"", "All sweeps", About::all, true, first_page},
     {"status", "Status", About::a_sweep, true, status_page},
@@ -197,7 +197,7 @@ class Ui {
  public:
   explicit Ui(const Session& session) : session_(session) {}
 
-  Page page(const Asked& asked) {
+  Page page(const PageRequest& asked) {
     if (asked.page == "ask")
       return {200, std::make_shared<const std::string>(explore(asked.body)), "application/json"};
     const auto place = std::find_if(
@@ -279,7 +279,7 @@ Result<ExitCode> run_ui(const Session& session) {
           .token = token,
           .posted = "ask",
           .idle = std::chrono::milliseconds(static_cast<std::int64_t>(1000 * idle_s)),
-          .page = [&ui](const Asked& asked) { return ui.page(asked); },
+          .page = [&ui](const PageRequest& asked) { return ui.page(asked); },
           .version = [&ui] { return ui.version(); },
           .begun =
               [&](std::uint16_t port) {
