@@ -26,7 +26,7 @@ constexpr auto npos = std::string_view::npos;
 constexpr std::size_t looked_at = 4096;
 
 /// Speaker of a line: a rank, or the process of one. -1: nobody says.
-struct Said {
+struct SpokenLine {
   int by = -1;
   std::string_view text;
 };
@@ -43,7 +43,7 @@ int number_at(std::string_view text) {
 }
 
 /// "[rank3]: …", "[default3]:…", "[1,3]<stderr>:…", "3: …" (srun --label), "(name pid=7) …".
-Said said_in(std::string_view line) {
+SpokenLine said_in(std::string_view line) {
   constexpr std::size_t longest_label = 60;
   const std::string_view head = line.substr(0, longest_label);
   if (head.starts_with('[')) {
@@ -186,9 +186,9 @@ class Reading {
  private:
   [[nodiscard]] bool is_known(const Printer& printer, std::string_view text) const;
   void take_frame(Printer& printer, std::string_view line) const;
-  void take_error(Printer& printer, const Said& said);
+  void take_error(Printer& printer, const SpokenLine& said);
   bool take_reason(Printer& printer, std::string_view line) const;
-  void take_line(Printer& printer, const Said& said);
+  void take_line(Printer& printer, const SpokenLine& said);
   void keep(Printer& printer, Event event) {
     event.own = is_own(event.cause);
     event.at = lines_;
@@ -274,7 +274,7 @@ void Reading::take_frame(Printer& printer, std::string_view line) const {
     trace.stage = cause;
 }
 
-void Reading::take_error(Printer& printer, const Said& said) {
+void Reading::take_error(Printer& printer, const SpokenLine& said) {
   Event error{cause_for(said.text, LinePlace::exception), said.text, true, said.by,
       printer.trace.frame.empty() ? Stage::unknown : printer.trace.reached};
   const Cause* last = cause_for(printer.trace.frame, LinePlace::frame);
@@ -332,7 +332,7 @@ bool Reading::take_reason(Printer& printer, std::string_view line) const {
   return true;
 }
 
-void Reading::take_line(Printer& printer, const Said& said) {
+void Reading::take_line(Printer& printer, const SpokenLine& said) {
   const Cause* cause = cause_for(said.text, LinePlace::line);
   const bool tells_nothing = cause == nullptr || cause->weight == Strength::never;
   bool goes_on = !tells_nothing && cause->where == LinePlace::progress;
@@ -368,7 +368,7 @@ void Reading::take(std::string_view line) {
   if (const Cause* own = own_.find(line, LinePlace::line);
       own != nullptr && own->where == LinePlace::line && own->weight <= Strength::cause)
     keep(printers_[-1], {own, line});
-  Said said = said_in(line);
+  SpokenLine said = said_in(line);
   if (said.text.starts_with("[rank")) said = said_in(said.text);  // torchrun's and torch's
   if (said.text.empty()) return;
   Printer& printer = printers_[said.by];
