@@ -160,7 +160,7 @@ std::vector<AnswerMaker::Entry> AnswerMaker::distinct(
 
 /// Before entries are dropped: those that ran several times are all there.
 Noise AnswerMaker::noise_of(const std::vector<Entry>& entries) {
-  std::vector<Ranked> repeated;
+  std::vector<LayoutSpeed> repeated;
   for (const Entry& entry : entries) {
     if (entry.runs.size() < 2) continue;
     const double median = entry.median().tokens_per_s_per_gpu;

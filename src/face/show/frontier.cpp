@@ -22,7 +22,7 @@ namespace {
 struct Offer {
   std::size_t row = 0;  ///< row in the table of layouts
   double cost = 0;
-  Ranked ranked{};
+  LayoutSpeed ranked{};
   bool beaten = false;
 };
 
@@ -65,7 +65,7 @@ class Layouts {
     return title;
   }
 
-  [[nodiscard]] Ranked ranked(std::size_t row, double factor) const {
+  [[nodiscard]] LayoutSpeed ranked(std::size_t row, double factor) const {
     return {rows_.number(row, "tokens_per_s_per_gpu").value_or(0) * factor,
         std::max<std::int64_t>(rows_.integer(row, "repeats"), 1),
         rows_.number(row, "repeat_spread"), rows_.number(row, "resolution").value_or(0), 0,
@@ -168,7 +168,7 @@ class FrontierTable {
  public:
   FrontierTable(const Layouts& layouts, FrontierCost by, const std::vector<Alternatives>& groups)
       : layouts_(layouts), by_(by), table_{columns_of(by, layouts), {}} {
-    std::vector<Ranked> all;
+    std::vector<LayoutSpeed> all;
     for (const auto& group : groups) {
       for (const auto& offer : group.offers)
         all.push_back(offer.ranked);

@@ -56,7 +56,7 @@ std::vector<std::string> cell_columns(
 }
 
 struct Measured {
-  Ranked ranked{};
+  LayoutSpeed ranked{};
   std::int64_t rank = 0;  ///< place in the answer of its cell, from 1
 };
 
@@ -91,7 +91,8 @@ JoinedCells joined_cells_of(const Table& layouts, const std::vector<std::string>
       values.push_back(place < row.size() ? row[place] : Value());
       key.push_back(text_of(values.back()));
     }
-    Ranked one{number_of(row[speed], 0), static_cast<std::int64_t>(number_of(row[runs], 1)), {}};
+    LayoutSpeed one{
+        number_of(row[speed], 0), static_cast<std::int64_t>(number_of(row[runs], 1)), {}};
     if (!std::holds_alternative<std::monostate>(row[spread]))
       one.spread = number_of(row[spread], 0);
     if (resolution < row.size()) one.resolution = number_of(row[resolution], 0);
@@ -114,8 +115,8 @@ JoinedCells joined_cells_of(const Table& layouts, const std::vector<std::string>
   return cells;
 }
 
-std::vector<Ranked> all_of(const JoinedCells& first, const JoinedCells& second) {
-  std::vector<Ranked> all;
+std::vector<LayoutSpeed> all_of(const JoinedCells& first, const JoinedCells& second) {
+  std::vector<LayoutSpeed> all;
   for (const JoinedCells* cells : {&first, &second}) {
     for (const auto& [key, cell] : *cells) {
       for (const auto& [layout, measured] : cell.layouts)
@@ -179,8 +180,8 @@ class Joiner {
     if (!first.empty() && !second.empty()) add_winners(cell, first, second);
   }
 
-  void add_layout(const std::vector<Value>& cell, const std::string& layout, const Ranked& first,
-      const Ranked& second) {
+  void add_layout(const std::vector<Value>& cell, const std::string& layout,
+      const LayoutSpeed& first, const LayoutSpeed& second) {
     const SpeedVerdict verdict = compared(second, first, common_, resolve_);
     ++both_.counts[static_cast<std::size_t>(verdict.difference)];
     if (verdict.difference == Difference::undecided)

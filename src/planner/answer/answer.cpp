@@ -50,7 +50,7 @@ std::optional<double> spread_of(const std::vector<MeasuredRun>& runs, double med
   return (runs.back().tokens_per_s_per_gpu - runs.front().tokens_per_s_per_gpu) / median;
 }
 
-Ranked ranked_of(const Entry& entry) {
+LayoutSpeed ranked_of(const Entry& entry) {
   const auto& middle = entry.median();
   return {.value = middle.tokens_per_s_per_gpu,
       .runs = std::ssize(entry.runs),
@@ -326,7 +326,7 @@ AnsweredLayout answered(const Entry& entry, const Noise& noise) {
       .others_cpu = ranked.others_cpu};
   for (const auto& run : entry.runs)
     layout.runs.push_back(run.trial);
-  Ranked exact = ranked;
+  LayoutSpeed exact = ranked;
   exact.runs = 1000000;  // beside something that is known exactly
   exact.spread.reset();
   exact.step_noise = 0;
@@ -347,7 +347,7 @@ CellAnswer answer_of(const CellRuns& cell) {
   if (cell.finals != nullptr) finals = settle(entries, *cell.finals);
   answer.by_finals = finals.finalists > 0;
   if (answer.by_finals) doubt_confirmation(answer, cell.finals->finals.verdicts.front());
-  std::vector<Ranked> ranked;
+  std::vector<LayoutSpeed> ranked;
   ranked.reserve(entries.size());
   for (const auto& entry : entries)
     ranked.push_back(ranked_of(entry));
@@ -404,7 +404,7 @@ void doubt_scaling(std::vector<SizedAnswer> cells, std::string_view noun) {
 
 namespace {
 
-Ranked ranked_of(const AnsweredLayout& layout) {
+LayoutSpeed ranked_of(const AnsweredLayout& layout) {
   return {.value = layout.tokens_per_s_per_gpu,
       .runs = std::ssize(layout.runs),
       .spread = layout.spread,

@@ -455,8 +455,8 @@ double step_noise_of_series(const std::vector<SeriesPoint>& points) {
 
 /// Points `from` to `end` as one side of a comparison, with the state of the machine in those
 /// that are nearest to `near`.
-Ranked side_of_series(const std::vector<SeriesPoint>& points, std::size_t from, std::size_t end,
-    std::size_t near, double log_level) {
+LayoutSpeed side_of_series(const std::vector<SeriesPoint>& points, std::size_t from,
+    std::size_t end, std::size_t near, double log_level) {
   constexpr std::size_t most_near = 256;
   const auto runs = static_cast<std::int64_t>(end - from);
   if (near == from) end = std::min(end, from + most_near);
@@ -660,7 +660,7 @@ namespace {
 
 /// By runs of one time within a series.
 Noise noise_of_times(const std::vector<std::vector<SeriesPoint>>& series) {
-  std::vector<Ranked> repeated;
+  std::vector<LayoutSpeed> repeated;
   for (const auto& points : series) {
     std::map<std::string, std::vector<double>> times;
     for (const auto& point : points)

@@ -40,18 +40,18 @@ double deviation_of_median(std::int64_t runs) {
 }
 
 /// The same of what stands for a layout.
-double deviation_of_value(const Ranked& layout) {
+double deviation_of_value(const LayoutSpeed& layout) {
   return layout.mean && layout.runs > 0 ? 1 / std::sqrt(static_cast<double>(layout.runs))
                                         : deviation_of_median(layout.runs);
 }
 
-double deviation_of(const Ranked& layout, const Noise& noise) {
+double deviation_of(const LayoutSpeed& layout, const Noise& noise) {
   return std::max({noise_of_run(layout).value_or(0), noise.of_run, layout.step_noise});
 }
 
 /// A difference of speed that is none in clock cycles is one of power and cooling. Both clocks
 /// have to be known.
-bool is_by_clock(const Ranked& first, const Ranked& second, const SpeedVerdict& verdict) {
+bool is_by_clock(const LayoutSpeed& first, const LayoutSpeed& second, const SpeedVerdict& verdict) {
   if (first.sm_clock_mhz <= 0 || second.sm_clock_mhz <= 0) return false;
   const double in_cycles = (1 + verdict.share) * second.sm_clock_mhz / first.sm_clock_mhz - 1;
   const double half = *verdict.half_width;
@@ -62,7 +62,8 @@ std::string signed_percent(double share) {
   return (share < 0 ? "-" : "+") + percent_text(std::abs(share));
 }
 
-std::string clock_reason(const Ranked& first, const Ranked& second, const SpeedVerdict& verdict) {
+std::string clock_reason(
+    const LayoutSpeed& first, const LayoutSpeed& second, const SpeedVerdict& verdict) {
   return fmt::format(
       "{} by its SM clock: {:.0f} MHz beside {:.0f} MHz; in clock cycles it is {}. Runs at one "
       "clock would decide it",
@@ -95,7 +96,8 @@ std::string interval_text(const SpeedVerdict& verdict) {
       signed_percent(verdict.share + *verdict.half_width));
 }
 
-std::string unknown_reason(const Ranked& first, const Ranked& second, const SpeedVerdict& verdict) {
+std::string unknown_reason(
+    const LayoutSpeed& first, const LayoutSpeed& second, const SpeedVerdict& verdict) {
   if (verdict.within_rounding)
     return fmt::format("{} is within {}", signed_percent(verdict.share),
         rounding_text(first.resolution + second.resolution));
@@ -110,12 +112,12 @@ bool is_loaded(double others_cpu) {
   return others_cpu > tolerance;
 }
 
-std::optional<double> noise_of_run(const Ranked& layout) {
+std::optional<double> noise_of_run(const LayoutSpeed& layout) {
   if (layout.runs < 2 || !layout.spread) return std::nullopt;
   return *layout.spread / mean_range(layout.runs);
 }
 
-Noise common_noise(const std::vector<Ranked>& layouts) {
+Noise common_noise(const std::vector<LayoutSpeed>& layouts) {
   // The median of estimates from two or three runs is below what they estimate.
   constexpr std::array<double, 2> below{0.845, 0.938};
   std::vector<double> known;
@@ -143,7 +145,7 @@ double step_noise_of(double spread, std::int64_t steps) {
 namespace {
 
 SpeedVerdict compared_at_rest(
-    const Ranked& first, const Ranked& second, const Noise& noise, double resolve) {
+    const LayoutSpeed& first, const LayoutSpeed& second, const Noise& noise, double resolve) {
   SpeedVerdict verdict{.first_runs = first.runs, .second_runs = second.runs};
   if (second.value > 0) verdict.share = first.value / second.value - 1;
   const double rounding = first.resolution + second.resolution;
@@ -186,7 +188,7 @@ SpeedVerdict compared_at_rest(
 }  // namespace
 
 SpeedVerdict compared(
-    const Ranked& first, const Ranked& second, const Noise& noise, double resolve) {
+    const LayoutSpeed& first, const LayoutSpeed& second, const Noise& noise, double resolve) {
   auto verdict = compared_at_rest(first, second, noise, resolve);
   const double load = std::max(first.others_cpu, second.others_cpu);
   const bool explained = verdict.open == Open::nothing || verdict.open == Open::too_little_data;

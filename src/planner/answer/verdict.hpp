@@ -18,7 +18,7 @@
 namespace shardsweep {
 
 /// A layout as far as its speed goes: the median of its runs, or their mean.
-struct Ranked {
+struct LayoutSpeed {
   double value = 0;  ///< higher is faster
   std::int64_t runs = 0;
   std::optional<double> spread{};  ///< (most - least) / median of these runs
@@ -40,11 +40,11 @@ struct Noise {
 [[nodiscard]] bool is_loaded(double others_cpu);
 
 /// Standard deviation of a single run, as a share of its value, from the spread of several.
-[[nodiscard]] std::optional<double> noise_of_run(const Ranked& layout);
+[[nodiscard]] std::optional<double> noise_of_run(const LayoutSpeed& layout);
 
 /// Of all layouts that ran more than once; the median, so that one odd layout does not blur the
 /// others.
-[[nodiscard]] Noise common_noise(const std::vector<Ranked>& layouts);
+[[nodiscard]] Noise common_noise(const std::vector<LayoutSpeed>& layouts);
 
 /// Standard deviation of the median of a run's train steps, as a share, from `spread`:
 /// (p95 - min) / median of `steps`. Neighbouring steps are slow together: more than four count
@@ -58,7 +58,7 @@ inline constexpr double usual_resolve = 0.01;
 /// FASTER and SLOWER need a noise that is known, by layouts that ran more than once, and a
 /// machine that nobody else used: else it is UNDECIDED by load.
 [[nodiscard]] SpeedVerdict compared(
-    const Ranked& first, const Ranked& second, const Noise& noise, double resolve);
+    const LayoutSpeed& first, const LayoutSpeed& second, const Noise& noise, double resolve);
 
 /// Of the winner of finals to another finalist.
 [[nodiscard]] SpeedVerdict verdict_of_finals(

@@ -62,7 +62,7 @@ Result<void> read_list(const Json& map, std::string_view key, std::size_t most, 
 }
 
 /// Null: the question has none, or it is another family's.
-Result<std::shared_ptr<const Learnt>> read_learnt(
+Result<std::shared_ptr<const LearntPredictor>> read_learnt(
     const Json& question, const SuggestRequest& request) {
   const auto found = question.find("learnt");
   if (found == question.end() || found->is_null()) return nullptr;
@@ -86,7 +86,7 @@ Result<std::shared_ptr<const Learnt>> read_learnt(
       }));
   SHARDSWEEP_ASSIGN(
       auto learnt, learn(knowledge, request.cluster, *request.family, dtype_of(request)));
-  return std::make_shared<const Learnt>(std::move(learnt));
+  return std::make_shared<const LearntPredictor>(std::move(learnt));
 }
 
 Result<void> read_presets(const Json& question, Question& into) {

@@ -24,7 +24,7 @@ std::string spread_text(const RatioSpread& spread) {
 }
 
 /// How far the predictor was off where it was measured.
-void append_errors(const Learnt& learnt, std::vector<std::string>& lines) {
+void append_errors(const LearntPredictor& learnt, std::vector<std::string>& lines) {
   if (!learnt.unused.empty()) lines.push_back(learnt.unused);
   if (learnt.runs.empty()) return;
   const auto runs = counted(static_cast<std::int64_t>(learnt.runs.size()), "layout");

@@ -83,7 +83,7 @@ Result<Observation> observation_of(
   return seen;
 }
 
-const MeasuredLayout* Learnt::fastest(const ModelSpec& model, const Point& point,
+const MeasuredLayout* LearntPredictor::fastest(const ModelSpec& model, const Point& point,
     const std::function<bool(const Layout&)>& wanted) const {
   for (const auto& one : runs) {
     if (has_run(one) && one.seen.tokens_per_s_per_gpu > 0 && is_of(one, model, point) &&
@@ -93,17 +93,17 @@ const MeasuredLayout* Learnt::fastest(const ModelSpec& model, const Point& point
   return nullptr;
 }
 
-const MeasuredLayout* Learnt::of(const ModelSpec& model, const Point& point) const {
+const MeasuredLayout* LearntPredictor::of(const ModelSpec& model, const Point& point) const {
   const auto found = std::find_if(runs.begin(), runs.end(), [&](const MeasuredLayout& one) {
     return one.seen.point.layout == point.layout && is_of(one, model, point);
   });
   return found == runs.end() ? nullptr : &*found;
 }
 
-Result<Learnt> learn(
+Result<LearntPredictor> learn(
     const Knowledge& knowledge, const ClusterSpec& cluster, const Family& family, Dtype dtype) {
   const Predictor before(cluster, family);
-  Learnt learnt{.name = knowledge.name, .predictor = before};
+  LearntPredictor learnt{.name = knowledge.name, .predictor = before};
   const bool known_hardware = knowledge.cluster.memory_bytes > 0;
   if (known_hardware && !same_hardware(knowledge.cluster, cluster)) {
     learnt.unused = fmt::format("Nothing is learnt from '{}': it ran on {}, and {} has {}.",

@@ -85,7 +85,7 @@ struct MeasuredLayout {
 };
 
 /// The predictor with all that was measured, and how far it was off before it had learnt.
-struct Learnt {
+struct LearntPredictor {
   std::string name;
   Predictor predictor;
   std::vector<MeasuredLayout> runs{};  ///< fastest first, those out of memory last
@@ -105,7 +105,7 @@ struct Learnt {
 /// Learns for a cluster with these rates: those of the knowledge, or others. Runs on other hardware
 /// or in another dtype are not used. Faults (invalid_input): a run of no such model, or whose
 /// layout, dtype or outcome nobody can read.
-[[nodiscard]] Result<Learnt> learn(
+[[nodiscard]] Result<LearntPredictor> learn(
     const Knowledge& knowledge, const ClusterSpec& cluster, const Family& family, Dtype dtype);
 
 /// "measured: 9,300 tokens/s per GPU in 3 runs", or "ran out of memory when it was measured".

@@ -35,7 +35,7 @@ struct SuggestRequest {
   std::optional<Dtype> dtype{};     ///< empty: bf16, or fp32 without GPUs
   std::vector<AxisValues> locks{};  ///< axes of a layout that keep one value
   /// Measurements on such a cluster with such a trainer; null: none.
-  std::shared_ptr<const Learnt> learnt{};
+  std::shared_ptr<const LearntPredictor> learnt{};
 };
 
 /// The request's, or what shardbench runs there: CPUs have no bf16.

@@ -383,7 +383,7 @@ std::string final_text(
 
 namespace {
 
-struct Gathered {
+struct CellFinals {
   std::vector<std::tuple<double, TrialId, double>> layouts;  ///< -speed, trial, step spread
   std::vector<FinalRun> runs;
 };
@@ -401,7 +401,7 @@ FinalRun run_of(const FinalsRow& row) {
       .skipped = row.skipped};
 }
 
-FinalCell cell_of(const CellKey& key, Gathered gathered, std::size_t most) {
+FinalCell cell_of(const CellKey& key, CellFinals gathered, std::size_t most) {
   std::set<TrialId> have_run;
   for (const FinalRun& run : gathered.runs)
     have_run.insert(run.layout);
@@ -445,10 +445,10 @@ std::size_t finalists_among(const std::vector<Contender>& contenders, std::size_
 }
 
 std::vector<FinalCell> final_cells(const std::vector<FinalsRow>& rows, std::size_t most) {
-  std::map<CellKey, Gathered> cells;
+  std::map<CellKey, CellFinals> cells;
   for (const FinalsRow& row : rows) {
     if (row.side != SideRun::none || row.again > 0) continue;
-    Gathered& cell = cells[row.cell];
+    CellFinals& cell = cells[row.cell];
     if (row.final_of != 0) {
       cell.runs.push_back(run_of(row));
     } else if (row.tokens_per_s_per_gpu > 0) {

@@ -24,7 +24,7 @@ constexpr double freedom = 3;
 // Least likelihood of any outcome: one odd run must not settle all others.
 constexpr double floor_of_likelihood = 0.01;
 
-struct Scaled {
+struct MemoryMargin {
   double margin;  // ln(capacity / estimate)
   double sigma;   // standard deviation of ln(bytes)
 };
@@ -34,7 +34,7 @@ double log_of(std::int64_t bytes) {
 }
 
 // Rounded, so that what is alike is computed once.
-Scaled scaled(const FitBelief::Bounds& bounds) {
+MemoryMargin scaled(const FitBelief::Bounds& bounds) {
   constexpr double narrowest = 0.005;
   constexpr double grain = 0.002;
   const auto rounded = [](double value) { return grain * std::round(value / grain); };
@@ -55,7 +55,7 @@ double student_cdf(double t) {
 }
 
 // A need is estimate x exp(shift).
-double probability_at(const Scaled& scaled, double shift) {
+double probability_at(const MemoryMargin& scaled, double shift) {
   return student_cdf((scaled.margin - shift) / (own_share * scaled.sigma));
 }
 

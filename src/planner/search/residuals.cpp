@@ -204,11 +204,11 @@ void ResidualModel::calibrate() {
   const std::span<const double> errors(all_errors.data(), known_rates ? 3 : 6);
   const std::span<const LinkScale> links(link_scales.data(), known_rates ? 2 : 1);
   constexpr std::array<double, 3> noises{0.5, 1.0, 2.0};
-  struct Tried {
+  struct ScoredScales {
     Scales scales;
     double value;
   };
-  std::vector<Tried> tried;
+  std::vector<ScoredScales> tried;
   double best = -std::numeric_limits<double>::infinity();
   for (const double error : errors) {
     for (const double scale : noises) {

@@ -53,7 +53,7 @@ class SpeedBelief {
   }
 
  private:
-  struct Measured {
+  struct SpeedSample {
     ResidualInput input;
     double off = 0;    // ln(measured / predicted)
     double speed = 0;  // ln of tokens/s per GPU
@@ -67,7 +67,7 @@ class SpeedBelief {
   UnknownRates unknown_;
   std::array<bool, structural_axes.size()> varies_{};  // axes with two values in the cell
   ResidualModel residuals_;
-  std::vector<Measured> measured_;
+  std::vector<SpeedSample> measured_;
   std::size_t shown_between_ = 0;     // runs that show tensor parallelism between nodes
   bool between_shown_twice_ = false;  // residuals_ has the full prior for it
   std::size_t learnt_ = 0;            // how many of measured_ the residuals know

@@ -20,7 +20,7 @@ SpeedVerdict plain(Difference difference, Open open, double share) {
 }
 
 /// Of the second to the first, as `compare` asks.
-SpeedVerdict judge(const Ranked& first, const Ranked& second) {
+SpeedVerdict judge(const LayoutSpeed& first, const LayoutSpeed& second) {
   return compared(second, first, common_noise({first, second}), 0.01);
 }
 
@@ -101,7 +101,7 @@ TEST_CASE("each verdict has one sentence and one short form") {
 }
 
 TEST_CASE("a change is named once its interval says so") {
-  const Ranked before{100, 4, 0.002};
+  const LayoutSpeed before{100, 4, 0.002};
   CHECK(judge(before, {103, 4, 0.002}).difference == Difference::faster);
   CHECK(judge(before, {97, 4, 0.002}).difference == Difference::slower);
   const auto same = judge(before, {100.01, 4, 0.002});
@@ -130,7 +130,7 @@ TEST_CASE("of equal layouts one in twenty at most seems to differ") {
       for (double& run : runs)
         run = 100 * (1 + noise(random));
       std::sort(runs.begin(), runs.end());
-      return Ranked{runs[1], 3, (runs[2] - runs[0]) / runs[1]};
+      return LayoutSpeed{runs[1], 3, (runs[2] - runs[0]) / runs[1]};
     };
     // The common noise comes from many layouts: here it is known.
     const auto change = compared(measured(), measured(), {0.01, 1000}, 0.01).difference;
@@ -140,7 +140,9 @@ TEST_CASE("of equal layouts one in twenty at most seems to differ") {
 }
 
 TEST_CASE("a change of the clock alone is not one of the layout") {
-  const auto run = [](double speed, double clock) { return Ranked{speed, 4, 0.002, 0, clock}; };
+  const auto run = [](double speed, double clock) {
+    return LayoutSpeed{speed, 4, 0.002, 0, clock};
+  };
   const auto by_clock = judge(run(100, 1900), run(103, 1957));
   CHECK(by_clock.difference == Difference::undecided);
   CHECK(by_clock.reason ==
@@ -155,7 +157,7 @@ TEST_CASE("a change of the clock alone is not one of the layout") {
 }
 
 TEST_CASE("what both logs round away is no difference, however often they ran") {
-  const Ranked before{100, 9, 0.001, 0.004};
+  const LayoutSpeed before{100, 9, 0.001, 0.004};
   const auto verdict = judge(before, {99.3, 9, 0.001, 0.004});
   CHECK(verdict.difference == Difference::undecided);
   CHECK(verdict.reason.ends_with("; within the 0.8 % that their logs round away"));

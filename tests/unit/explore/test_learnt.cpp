@@ -51,7 +51,7 @@ Knowledge knowledge(std::vector<LearntRun> runs) {
 SuggestRequest with(SuggestRequest request, const Knowledge& known) {
   auto learnt = learn(known, request.cluster, *request.family, Dtype::bf16);
   REQUIRE(learnt);
-  request.learnt = std::make_shared<const Learnt>(*std::move(learnt));
+  request.learnt = std::make_shared<const LearntPredictor>(*std::move(learnt));
   return request;
 }
 

@@ -221,7 +221,7 @@ Result<SuggestRequest> request_of(const Session& session) {
   if (specs.measured) {
     SHARDSWEEP_ASSIGN(
         auto learnt, learn(*specs.measured, request.cluster, *request.family, dtype_of(request)));
-    request.learnt = std::make_shared<const Learnt>(std::move(learnt));
+    request.learnt = std::make_shared<const LearntPredictor>(std::move(learnt));
   }
   const auto nodes = constant(sweep, "nodes");
   if (nodes == 0)
