@@ -80,7 +80,7 @@ void offer(std::optional<Offer>& best, const Offer& run, By by) {
   if (!best || by(run) > by(*best) || (by(run) == by(*best) && run.trial < best->trial)) best = run;
 }
 
-struct Gathered {
+struct CellGather {
   std::int64_t trials = 0;
   std::int64_t oldest = 0;  ///< id of a trial
   bool ranked = false;
@@ -158,7 +158,7 @@ enum Unranked : std::uint8_t {
 
 /// Which of the columns behind `scanned_by_both` of a ranked row are not NULL in each row. To
 /// ask a million rows for a NULL costs a tenth of the scan.
-struct Told {
+struct FilledColumns {
   bool values = false;
   bool repeats = false;
   bool published = false;
@@ -177,7 +177,7 @@ struct AnswerKey {
 
 class Gatherer {
  public:
-  Gatherer(Database& database, const HeatmapRequest& request, Mixing mixing, Told told,
+  Gatherer(Database& database, const HeatmapRequest& request, Mixing mixing, FilledColumns told,
       const std::string& label)
       : runners_(mixing),
         request_(request),
@@ -347,7 +347,7 @@ class Gatherer {
     }
   }
 
-  [[nodiscard]] CellCandidate candidate(const Key& key, Gathered& gathered) {
+  [[nodiscard]] CellCandidate candidate(const Key& key, CellGather& gathered) {
     const auto layout_of = [this](const Offer& run) { return maker_.names().name(run.trial); };
     CellCandidate candidate;
     candidate.row = rows_.text(key.row);
@@ -376,11 +376,11 @@ class Gatherer {
   }
 
   /// 20 + 20 + 12 + 1 + 8 bits: the key is the number, nothing is lost.
-  Gathered& find(const Key& key, std::int64_t trial) {
+  CellGather& find(const Key& key, std::int64_t trial) {
     const auto packed = key.packed();
     if (gathered_.empty() || packed != last_key_) {
       const auto [found, added] = index_.try_emplace(packed, gathered_.size());
-      if (added) gathered_.emplace_back(key, Gathered{.oldest = trial});
+      if (added) gathered_.emplace_back(key, CellGather{.oldest = trial});
       last_key_ = packed;
       last_place_ = found->second;
     }
@@ -390,25 +390,25 @@ class Gatherer {
     return gathered;
   }
 
-  struct Published {
+  struct PublishedRun {
     std::optional<Offer> run;  ///< `value`: the MFU that its table gives
     std::size_t runner = 0;
   };
 
   Labels rows_;
   Labels columns_;
-  std::map<std::pair<std::uint64_t, std::uint64_t>, Published> published_;  ///< by cell
+  std::map<std::pair<std::uint64_t, std::uint64_t>, PublishedRun> published_;  ///< by cell
   Labels vars_;
   Runners runners_;
   const HeatmapRequest& request_;
-  Told told_;
+  FilledColumns told_;
   AnswerMaker maker_;
   std::map<AnswerKey, RunsOfCell> runs_;
   AnswerKey last_answer_;
   RunsOfCell* last_runs_ = nullptr;
   int model_at_;  ///< column of the model's name, which may be a label already
   std::unordered_map<std::uint64_t, std::size_t> index_;
-  std::vector<std::pair<Key, Gathered>> gathered_;
+  std::vector<std::pair<Key, CellGather>> gathered_;
   std::uint64_t last_key_ = 0;
   std::size_t last_place_ = 0;
   /// Shown values, if every one is asked for: by key and layout.

@@ -22,13 +22,13 @@ using Json = nlohmann::json;
 constexpr int most_pages = 4096;            ///< 16 MiB: more than a piece frees
 constexpr std::int64_t trials_per_row = 5;  ///< they have no folders, which take the time
 
-struct Doomed {
+struct DoomedRows {
   std::vector<std::int64_t> ids;
   std::vector<std::string> dirs;
 };
 
-Doomed some(Database& database, const char* text, SweepId sweep, std::int64_t rows) {
-  Doomed doomed;
+DoomedRows some(Database& database, const char* text, SweepId sweep, std::int64_t rows) {
+  DoomedRows doomed;
   Statement select(database, text);
   auto row = select.use(sweep, rows);
   while (row.next()) {
@@ -102,11 +102,11 @@ bool delete_piece(Database& database, SweepId sweep, std::int64_t rows,
   for (const std::string& dir : attempts.dirs)
     forget(Store::Folder::attempt, dir);
   const bool more = !attempts.ids.empty();
-  const auto allocations = more ? Doomed{} : some(database, allocations_of, sweep, rows);
+  const auto allocations = more ? DoomedRows{} : some(database, allocations_of, sweep, rows);
   for (const std::string& dir : allocations.dirs)
     forget(Store::Folder::allocation, dir);
   const auto trials = more || !allocations.ids.empty()
-      ? Doomed{}
+      ? DoomedRows{}
       : some(database, trials_of, sweep, trials_per_row * rows);
   fail_point("delete.folders");
   Transaction transaction(database);

@@ -439,7 +439,7 @@ class LinesIntoInbox {
   const LinesToImport& from_;
   Database scratch_;
   LineColumns columns_;
-  Submitted submitted_;
+  SubmissionRow submitted_;
   ImportedLines result_;
   std::int64_t said_trials_ = 0;
   std::map<std::string, std::int64_t> seen_;  ///< names and identities, with their lines

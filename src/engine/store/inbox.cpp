@@ -194,7 +194,7 @@ void count_outcomes(Database& database, SubmitReport& report) {
 }
 
 /// What was measured elsewhere and what is measured here are never of one sweep.
-void refuse_other_kind(Database& database, const Submitted& submitted) {
+void refuse_other_kind(Database& database, const SubmissionRow& submitted) {
   Statement select(database, inbox_sql().backend);
   auto row = select.use(submitted.name);
   if (!row.next()) return;
@@ -208,7 +208,7 @@ void refuse_other_kind(Database& database, const Submitted& submitted) {
 }
 
 /// How far a submission has come; the columns of incoming_submission.
-struct Taken {
+struct TakeoverState {
   bool copied = false;         ///< all of the inbox is staged
   SweepId sweep = 0;           ///< 0: its row is not there yet
   bool first = false;          ///< the sweep's first submission
@@ -227,7 +227,7 @@ struct Taken {
 /// fits the file that it finds.
 class Takeover {
  public:
-  Takeover(Database& inbox, Database& database, const Submitted& submitted, Timestamp now)
+  Takeover(Database& inbox, Database& database, const SubmissionRow& submitted, Timestamp now)
       : inbox_(inbox), database_(database), submitted_(submitted), now_(now) {}
 
   /// About `rows` rows. The report: all is done.
@@ -306,7 +306,7 @@ class Takeover {
 
   /// The sweep's row as the submission has it.
   SweepId put_sweep() {
-    const Submitted& s = submitted_;
+    const SubmissionRow& s = submitted_;
     Statement upsert(database_, inbox_sql().sweep);
     auto row = upsert.use(s.name, s.source, s.resolved, s.resolved_hash, word_of(s.backend),
         s.cluster, s.runner, s.runner_version, s.vars, s.left_out, s.points, s.duplicates, "", now_,
@@ -397,9 +397,9 @@ class Takeover {
 
   Database& inbox_;
   Database& database_;
-  const Submitted& submitted_;
+  const SubmissionRow& submitted_;
   Timestamp now_;
-  Taken taken_;
+  TakeoverState taken_;
   std::int64_t trials_ = 0;  ///< staged
   std::int64_t left_ = 0;    ///< of the rows of this piece
 };

@@ -261,14 +261,14 @@ const std::vector<std::string>& imported_attempt_columns() {
   return columns;
 }
 
-void put_submitted(Database& inbox, const Submitted& s) {
+void put_submitted(Database& inbox, const SubmissionRow& s) {
   Statement(inbox, "INSERT INTO submission VALUES (lower(hex(randomblob(16))), " + places(15) + ")")
       .run(s.name, s.source, s.resolved, s.resolved_hash, word_of(s.backend), s.site,
           s.job_template, s.cluster, s.runner, s.runner_version, s.vars, s.left_out, s.points,
           s.duplicates, s.trials);
 }
 
-Submitted read_submission(Database& inbox) {
+SubmissionRow read_submission(Database& inbox) {
   if (inbox.integer("PRAGMA application_id") != inbox_application_id)
     fail(FaultKind::invalid_input, fmt::format("{} is not a submission", inbox.name()));
   const auto version = inbox.integer("PRAGMA user_version");
@@ -284,7 +284,7 @@ Submitted read_submission(Database& inbox) {
       "runner_version, vars, left_out, points, duplicates, trials FROM submission");
   auto row = select.use();
   if (!row.next()) fail(FaultKind::corrupt, fmt::format("{} is empty", inbox.name()));
-  Submitted submitted;
+  SubmissionRow submitted;
   std::string backend;
   int column = 0;
   for (auto* text : {&submitted.nonce, &submitted.name, &submitted.source, &submitted.resolved,

@@ -21,7 +21,7 @@ inline constexpr std::int64_t inbox_application_id = 0x7368696e;
 [[nodiscard]] std::int64_t inbox_version();
 
 /// What an inbox says of its sweep: its one row of `submission`.
-struct Submitted {
+struct SubmissionRow {
   std::string nonce;
   std::string name;
   std::string source;
@@ -50,10 +50,10 @@ struct Submitted {
 [[nodiscard]] std::string inbox_tables(const std::string& prefix);
 
 /// Refuses what is no inbox or one of another version.
-[[nodiscard]] Submitted read_submission(Database& inbox);
+[[nodiscard]] SubmissionRow read_submission(Database& inbox);
 
 /// The row of `submission`; its nonce is made here.
-void put_submitted(Database& inbox, const Submitted& submitted);
+void put_submitted(Database& inbox, const SubmissionRow& submitted);
 
 /// A new file with the tables of an inbox, filled by `put` in one transaction; gone if that
 /// fails.

@@ -324,7 +324,7 @@ std::string Runners::group_key(const RunnerOfRow& row, std::size_t parts) {
   return key;
 }
 
-const Runners::Group& Runners::group_of(const Seen& one, std::size_t parts) const {
+const Runners::Group& Runners::group_of(const SoftwareRuns& one, std::size_t parts) const {
   return groups_.at(group_key({one.model, one.runner, one.version, one.code, one.hardware}, parts));
 }
 
@@ -341,7 +341,7 @@ std::size_t Runners::find(const RunnerOfRow& row, bool measured) const {
   }
   // Rows of the same software mostly follow each other: then no key is made.
   if (last_ < seen_.size()) {
-    const Seen& last = seen_[last_];
+    const SoftwareRuns& last = seen_[last_];
     if (last.model == row.model && last.runner == row.runner && last.version == row.version &&
         last.hardware == row.hardware && last.code == row.code)
       return last_;
@@ -370,7 +370,7 @@ std::size_t Runners::see(const RunnerOfRow& row, bool measured, std::int64_t tri
 }
 
 std::string Runners::name(std::size_t number) const {
-  const Seen& one = seen_[number];
+  const SoftwareRuns& one = seen_[number];
   const auto name = called(one.runner, one.version);
   // Several programs were called so.
   return codes_.at(name).size() > 1 ? with_code(name, one.code) : name;
@@ -379,7 +379,7 @@ std::string Runners::name(std::size_t number) const {
 /// The newest runner, of it the newest version, and of that the newest code, as far as each of
 /// them may not stand beside others.
 bool Runners::counts(std::size_t number) const {
-  const Seen& one = seen_[number];
+  const SoftwareRuns& one = seen_[number];
   const auto runner = group_of(one, all_versions).newness;
   const auto version = group_of(one, all_codes).newness;
   if (!mixing_.runners && runner < group_of(one, all_runners).newness) return false;

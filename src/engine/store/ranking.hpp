@@ -60,7 +60,7 @@ class Runners {
 
  private:
   using Newness = std::pair<bool, std::int64_t>;
-  struct Seen {
+  struct SoftwareRuns {
     std::string model;
     std::string runner;
     std::string version;
@@ -77,10 +77,10 @@ class Runners {
   /// Those of one model on one hardware; of one runner of it; of one version of that.
   static constexpr std::size_t all_runners = 2, all_versions = 3, all_codes = 4;
   [[nodiscard]] static std::string group_key(const RunnerOfRow& row, std::size_t parts);
-  [[nodiscard]] const Group& group_of(const Seen& one, std::size_t parts) const;
+  [[nodiscard]] const Group& group_of(const SoftwareRuns& one, std::size_t parts) const;
   [[nodiscard]] std::size_t number_of(const RunnerOfRow& row) const;
   Mixing mixing_;
-  std::vector<Seen> seen_;
+  std::vector<SoftwareRuns> seen_;
   std::unordered_map<std::string, std::size_t> numbers_;  ///< by all that tells them apart
   std::unordered_map<std::string, Group> groups_;
   std::map<std::string, std::set<std::string>> codes_;  ///< by name and version

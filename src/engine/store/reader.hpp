@@ -54,7 +54,7 @@ void export_to(const std::filesystem::path& from, const std::filesystem::path& t
 /// columns of `results` and the vars, `where` a condition on it; Chosen's ids are parameters 1
 /// and 2. `trial_rows` has the columns of `trial_results` at least, and is to be counted over.
 struct Source {
-  Chosen chosen;
+  ResolvedNames chosen;
   std::vector<std::string> columns;  ///< of results, then vars, then keys of records
   std::vector<std::string> vars;
   std::string rows;

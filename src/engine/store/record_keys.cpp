@@ -30,7 +30,7 @@ std::string json_path(const std::string& key) {
 }  // namespace
 
 std::vector<std::string> record_keys(
-    Database& database, const Chosen& chosen, const std::vector<std::string>& asked) {
+    Database& database, const ResolvedNames& chosen, const std::vector<std::string>& asked) {
   std::vector<std::string> found;
   for (const auto& key : asked) {
     if (!is_path(key) || std::find(found.begin(), found.end(), key) != found.end()) continue;

@@ -14,7 +14,7 @@ namespace shardsweep::sqlite {
 /// Those of `asked` that are keys of a chosen measurement's record with a number, text or truth
 /// value: `bubble_share`, or `phase_ms.forward` within an object.
 [[nodiscard]] std::vector<std::string> record_keys(
-    Database& database, const Chosen& chosen, const std::vector<std::string>& asked);
+    Database& database, const ResolvedNames& chosen, const std::vector<std::string>& asked);
 
 /// ", (…) AS key" for each, in a row with the column `attempt_id`.
 [[nodiscard]] std::string record_columns(

@@ -144,7 +144,7 @@ std::string meant_sweep(Database& database, const std::string& name) {
 
 }  // namespace
 
-Chosen resolve_names(Database& database, const std::vector<std::string>& names) {
+ResolvedNames resolve_names(Database& database, const std::vector<std::string>& names) {
   if (names.empty()) return {};
   std::vector<std::int64_t> sweeps;
   std::vector<std::int64_t> trials;
@@ -165,7 +165,7 @@ Chosen resolve_names(Database& database, const std::vector<std::string>& names) 
 }
 
 std::string chosen_condition(
-    const Chosen& chosen, const std::string& sweep, const std::string& trial) {
+    const ResolvedNames& chosen, const std::string& sweep, const std::string& trial) {
   if (chosen.all) return "(?1 IS NOT NULL AND ?2 IS NOT NULL)";
   return fmt::format(
       "({} IN (SELECT value FROM json_each(?1)) OR {} IN (SELECT value FROM json_each(?2)))", sweep,
@@ -185,7 +185,7 @@ std::vector<std::string> columns_of_view(Database& database, const std::string& 
   return names;
 }
 
-std::vector<std::string> chosen_vars(Database& database, const Chosen& chosen) {
+std::vector<std::string> chosen_vars(Database& database, const ResolvedNames& chosen) {
   const auto columns = result_columns(database);
   std::vector<std::string> names;
   Statement select(database, selection_sql.vars);

@@ -10,7 +10,7 @@
 namespace shardsweep::sqlite {
 
 /// Names resolved to sweeps and trials, as JSON arrays of ids to be bound.
-struct Chosen {
+struct ResolvedNames {
   bool all = true;
   std::string sweeps = "[]";
   std::string trials = "[]";
@@ -18,19 +18,20 @@ struct Chosen {
 
 /// Sweeps, slugs, attempts (`slug.2`), both as `sweep/slug` too, and job ids. An unknown name
 /// is a fault, and so is a slug of several sweeps.
-[[nodiscard]] Chosen resolve_names(Database& database, const std::vector<std::string>& names);
+[[nodiscard]] ResolvedNames resolve_names(
+    Database& database, const std::vector<std::string>& names);
 
-/// A condition on `t` (trials) with two parameters, Chosen::sweeps and Chosen::trials; both are
-/// bound where it says all, too.
+/// A condition on `t` (trials) with two parameters, ResolvedNames::sweeps and
+/// ResolvedNames::trials; both are bound where it says all, too.
 [[nodiscard]] std::string chosen_condition(
-    const Chosen& chosen, const std::string& sweep, const std::string& trial);
+    const ResolvedNames& chosen, const std::string& sweep, const std::string& trial);
 
 /// The columns of `results`.
 [[nodiscard]] std::vector<std::string> result_columns(Database& database);
 [[nodiscard]] std::vector<std::string> columns_of_view(Database& database, const std::string& view);
 
 /// The free axes of the chosen sweeps that can be named in an expression.
-[[nodiscard]] std::vector<std::string> chosen_vars(Database& database, const Chosen& chosen);
+[[nodiscard]] std::vector<std::string> chosen_vars(Database& database, const ResolvedNames& chosen);
 
 /// ", json_extract(<vars>, …) AS name" for each.
 [[nodiscard]] std::string var_columns(
