@@ -182,7 +182,7 @@ Result<std::string> post_to_daemon(const Session& session, Request request) {
   return posted;
 }
 
-Result<Answer> ask_daemon(const Session& session, Request request, const Expected& expected) {
+Result<Answer> ask_daemon(const Session& session, Request request, const RequestExtent& expected) {
   SHARDSWEEP_ASSIGN(const std::string id, post_to_daemon(session, std::move(request)));
   return await_answer(session, id, expected);
 }
@@ -192,7 +192,7 @@ namespace {
 /// Count of a sweep's trials, shown on the terminal once a second while a request is served.
 class HowFar {
  public:
-  HowFar(const Session& session, const Expected& expected)
+  HowFar(const Session& session, const RequestExtent& expected)
       : session_(session), expected_(expected) {}
 
   void look() {
@@ -209,14 +209,14 @@ class HowFar {
 
  private:
   const Session& session_;
-  const Expected& expected_;
+  const RequestExtent& expected_;
   std::chrono::steady_clock::time_point next_{};
 };
 
 }  // namespace
 
 Result<Answer> await_answer(
-    const Session& session, const std::string& id, const Expected& expected) {
+    const Session& session, const std::string& id, const RequestExtent& expected) {
   Starter starter(session);
   HowFar how_far(session, expected);
   auto heard = session.clock.steady();

@@ -15,11 +15,11 @@
 namespace shardsweep {
 
 /// Parses, or prints help, version or what is wrong. Then `exit_code` is set and nothing else.
-struct Parsed {
+struct ParsedArguments {
   Options options;
   std::optional<int> exit_code;
 };
-[[nodiscard]] Parsed parse_arguments(std::span<const Command* const> commands, int argc,
+[[nodiscard]] ParsedArguments parse_arguments(std::span<const Command* const> commands, int argc,
     char** argv, std::string_view program = "shardsweep");
 /// Runs a program with such a table: parses, runs the command and reports its fault. Returns the
 /// exit code.

@@ -94,18 +94,18 @@ constexpr std::string_view as_batch_script = "sbatch";
 
 /// A point, and what it is called. Its sweep is needed for a job script alone: an imported
 /// table has none.
-struct Emitted {
+struct NamedPoint {
   const SweepSpec* sweep = nullptr;
   Point point;
   std::string name;
   std::string model;
 };
 
-std::string head_of(const Emitted& one) {
+std::string head_of(const NamedPoint& one) {
   return fmt::format("{}: {} on {}", one.name, one.model, counted(one.point.layout.world(), "GPU"));
 }
 
-Result<std::string> block_of(const Session& session, const Emitted& one, bool several) {
+Result<std::string> block_of(const Session& session, const NamedPoint& one, bool several) {
   const std::string& words = session.options.trainer.emit;
   const std::string head = head_of(one);
   if (words == as_batch_script && !one.sweep->container.empty())
@@ -148,13 +148,13 @@ std::string reasons(const LeftOut& left_out) {
 /// for, it is left out.
 enum class Asked { by_name, all };
 
-Result<ExitCode> emit_all(const Session& session, const std::vector<Emitted>& all, Asked asked) {
+Result<ExitCode> emit_all(const Session& session, const std::vector<NamedPoint>& all, Asked asked) {
   SHARDSWEEP_TRY(know_trainer(session.options.trainer.emit));
   const bool leaves_out =
       asked == Asked::all && all.size() > 1 && session.options.trainer.emit != as_batch_script;
   std::string text;
   LeftOut left_out;
-  for (const Emitted& one : all) {
+  for (const NamedPoint& one : all) {
     const auto block = block_of(session, one, all.size() > 1);
     if (block)
       text += *block;
@@ -329,7 +329,7 @@ Result<ExitCode> emit_best(const Session& session) {
   }
   SHARDSWEEP_ASSIGN(const auto trials, trials_of(*reader, names, session.options.where));
   StoredSweeps sweeps(session, *reader);
-  std::vector<Emitted> all;
+  std::vector<NamedPoint> all;
   for (const std::string& trial : trials) {
     SHARDSWEEP_ASSIGN(const Table table,
         reader->results({.selection = {.names = {trial}}, .columns = point_columns()}));
@@ -345,10 +345,10 @@ Result<ExitCode> emit_best(const Session& session) {
   return emit_all(session, all, asked);
 }
 
-Result<ExitCode> emit_plan(const Session& session, const Planned& planned) {
+Result<ExitCode> emit_plan(const Session& session, const PlannedSweep& planned) {
   SHARDSWEEP_ASSIGN(const auto meant, points_meant(planned, session.options.trainer.point));
   const Identifier names(planned.sweep, planned.capabilities);
-  std::vector<Emitted> all;
+  std::vector<NamedPoint> all;
   all.reserve(meant.size());
   for (const PlannedTrial* trial : meant)
     all.push_back({&planned.sweep, trial->point, names.slug(trial->point),

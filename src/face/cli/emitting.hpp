@@ -39,11 +39,11 @@ void declare_point(Grammar& grammar, const char* name, const std::string& begin)
 /// The best layout of each cell of the named sweeps, and the named trials.
 [[nodiscard]] Result<ExitCode> emit_best(const Session& session);
 /// The points that --point names.
-[[nodiscard]] Result<ExitCode> emit_plan(const Session& session, const Planned& planned);
+[[nodiscard]] Result<ExitCode> emit_plan(const Session& session, const PlannedSweep& planned);
 
 /// Ranks a present configuration: among what was measured, or by what is predicted.
 [[nodiscard]] Result<ExitCode> rank_among_results(const Session& session);
-[[nodiscard]] Result<ExitCode> rank_in_plan(const Session& session, const Planned& planned);
+[[nodiscard]] Result<ExitCode> rank_in_plan(const Session& session, const PlannedSweep& planned);
 
 // ---- for both -------------------------------------------------------------------------------
 

@@ -88,8 +88,8 @@ Value positive(double value) {
 }
 
 /// Adds a row with the point's predicted speed and memory, and its rank in the plan's cell.
-void add_predicted(Table& table, const Planned& planned, const Point& point, const Prediction& own,
-    const std::string& state) {
+void add_predicted(Table& table, const PlannedSweep& planned, const Point& point,
+    const Prediction& own, const std::string& state) {
   std::vector<double> speeds;
   const PlannedTrial* fastest = nullptr;
   const auto cell_at = [&](const Point& one) {
@@ -219,7 +219,7 @@ std::vector<std::vector<Value>> ranked_rows(
 
 }  // namespace
 
-Result<ExitCode> rank_in_plan(const Session& session, const Planned& planned) {
+Result<ExitCode> rank_in_plan(const Session& session, const PlannedSweep& planned) {
   const RunnerSpec& runner = planned.sweep.runner;
   SHARDSWEEP_ASSIGN(const TrainerLayout wanted,
       present_layout(session,

@@ -172,7 +172,7 @@ class Parser {
     if (command->declare != nullptr) command->declare(grammar);
   }
 
-  Parsed parse(std::span<const Command* const> commands, int argc, char** argv) {
+  ParsedArguments parse(std::span<const Command* const> commands, int argc, char** argv) {
     const auto end = std::find(argv, argv + argc, std::string_view("--"));
     if (program_ != nullptr && end != argv + argc) {
       program_->assign(end + 1, argv + argc);
@@ -247,7 +247,7 @@ CommandLine describe(std::span<const Command* const> commands, std::string_view 
   return line;
 }
 
-Parsed parse_arguments(
+ParsedArguments parse_arguments(
     std::span<const Command* const> commands, int argc, char** argv, std::string_view program) {
   if (argc < 2) {
     std::cerr << fmt::format("{0}: give a command; '{0} help' lists them.\n", program);
@@ -279,29 +279,30 @@ bool Options::set_form(std::string_view word) {
 
 // ---- declaring ------------------------------------------------------------------------------
 
-const Declared& Declared::required() const {
+const OptionDeclaration& OptionDeclaration::required() const {
   option_->required();
   return *this;
 }
-const Declared& Declared::with_default() const {
+const OptionDeclaration& OptionDeclaration::with_default() const {
   option_->capture_default_str();
   return *this;
 }
-const Declared& Declared::one_of(Words words) const {
+const OptionDeclaration& OptionDeclaration::one_of(Words words) const {
   option_->check(CLI::IsMember(words));
   return offers(std::move(words));
 }
-const Declared& Declared::one_of_or_own_trainer(const Words& words) const {
+const OptionDeclaration& OptionDeclaration::one_of_or_own_trainer(const Words& words) const {
   option_->check([known = CLI::IsMember(words)](const std::string& text) {
     return own_trainer_file(text).empty() ? known(text) : std::string();
   });
   return offers(words);
 }
-const Declared& Declared::offers(Words words) const {
+const OptionDeclaration& OptionDeclaration::offers(Words words) const {
   choices_[option_] = std::move(words);
   return *this;
 }
-const Declared& Declared::whole_number(std::int64_t first, std::int64_t last) const {
+const OptionDeclaration& OptionDeclaration::whole_number(
+    std::int64_t first, std::int64_t last) const {
   return check([first, last](const std::string& text) {
     const auto number = number_from<std::int64_t>(text);
     return number && *number >= first && *number <= last ? std::string()
@@ -309,45 +310,46 @@ const Declared& Declared::whole_number(std::int64_t first, std::int64_t last) co
             "' is not a whole number from " + std::to_string(first) + " to " + std::to_string(last);
   });
 }
-const Declared& Declared::check(std::function<std::string(const std::string&)> wrong) const {
+const OptionDeclaration& OptionDeclaration::check(
+    std::function<std::string(const std::string&)> wrong) const {
   option_->check(
       CLI::Validator([wrong = std::move(wrong)](std::string& text) { return wrong(text); }, ""));
   return *this;
 }
-const Declared& Declared::times(int least, int most) const {
+const OptionDeclaration& OptionDeclaration::times(int least, int most) const {
   option_->expected(least, most);
   return *this;
 }
-const Declared& Declared::one_at_a_time() const {
+const OptionDeclaration& OptionDeclaration::one_at_a_time() const {
   option_->expected(1)->take_all()->allow_extra_args(false);
   return *this;
 }
-const Declared& Declared::split_at_commas() const {
+const OptionDeclaration& OptionDeclaration::split_at_commas() const {
   option_->delimiter(',');
   return *this;
 }
-const Declared& Declared::not_with(const char* option) const {
+const OptionDeclaration& OptionDeclaration::not_with(const char* option) const {
   option_->excludes(command_.get_option(option));
   return *this;
 }
-const Declared& Declared::only_with(const char* option) const {
+const OptionDeclaration& OptionDeclaration::only_with(const char* option) const {
   option_->needs(command_.get_option(option));
   return *this;
 }
-const Declared& Declared::hidden() const {
+const OptionDeclaration& OptionDeclaration::hidden() const {
   option_->group("");
   return *this;
 }
 
-Declared Grammar::option(
+OptionDeclaration Grammar::option(
     const char* name, std::string& target, const char* value, const std::string& help) {
   return {command_, command_.add_option(name, target, help)->type_name(value), choices_};
 }
-Declared Grammar::option(
+OptionDeclaration Grammar::option(
     const char* name, Words& target, const char* value, const std::string& help) {
   return {command_, command_.add_option(name, target, help)->type_name(value), choices_};
 }
-Declared Grammar::option(
+OptionDeclaration Grammar::option(
     const char* name, std::int64_t& target, const char* value, const std::string& help) {
   return {command_, command_.add_option(name, target, help)->type_name(value), choices_};
 }
@@ -389,7 +391,7 @@ void Grammar::format(const Words& pictures) {
 void Grammar::form(const std::string& help, const Words& words) {
   const auto take = [&options = options_](
                         const std::string& word) { options.format_given = options.set_form(word); };
-  Declared(command_,
+  OptionDeclaration(command_,
       command_.add_option_function<std::string>("--format", take, help)->type_name("FORMAT"),
       choices_)
       .one_of(words);
@@ -401,7 +403,7 @@ void Grammar::output() {
 void Grammar::names(const std::string& help) {
   option("names", options_.names, "NAME", help);
 }
-Declared Grammar::where(const std::string& help) {
+OptionDeclaration Grammar::where(const std::string& help) {
   return option("--where", options_.where, "EXPR",
       help.empty() ? "Only trials for which this expression holds. It may use axes, "
                      "vars, outcome, state and metrics: \"tp > 1 and outcome = "
@@ -423,7 +425,7 @@ void Grammar::backend(const Words& more) {
   const auto take = [&options = options_](const std::string& word) {
     options.backend = from_word<Backend>(word).value_or(Backend::none);
   };
-  Declared(command_,
+  OptionDeclaration(command_,
       command_
           .add_option_function<std::string>("--backend", take,
               "Where to run: " + one_of_these(words) + ". Overrides the site file.")

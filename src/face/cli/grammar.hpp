@@ -27,33 +27,33 @@ using Words = std::vector<std::string>;
 using Choices = std::map<const CLI::Option*, Words>;
 
 /// An option, or an argument, while it is being declared.
-class Declared {
+class OptionDeclaration {
  public:
-  Declared(CLI::App& command, CLI::Option* option, Choices& choices)
+  OptionDeclaration(CLI::App& command, CLI::Option* option, Choices& choices)
       : command_(command), option_(option), choices_(choices) {}
 
-  const Declared& required() const;
+  const OptionDeclaration& required() const;
   /// Help shows the value that stands in the target now.
-  const Declared& with_default() const;
+  const OptionDeclaration& with_default() const;
   /// Any other word is wrong usage.
-  const Declared& one_of(Words words) const;
+  const OptionDeclaration& one_of(Words words) const;
   /// Limits the words as one_of() does, but takes a trainer's file of the user
   /// (own_trainer_file()), too.
-  const Declared& one_of_or_own_trainer(const Words& words) const;
+  const OptionDeclaration& one_of_or_own_trainer(const Words& words) const;
   /// Completion offers these words; the command itself judges what it is given.
-  const Declared& offers(Words words) const;
-  const Declared& whole_number(std::int64_t first, std::int64_t last) const;
+  const OptionDeclaration& offers(Words words) const;
+  const OptionDeclaration& whole_number(std::int64_t first, std::int64_t last) const;
   /// `wrong` says what is wrong with a value, in words that follow the option's name; empty:
   /// nothing.
-  const Declared& check(std::function<std::string(const std::string&)> wrong) const;
-  const Declared& times(int least, int most) const;
+  const OptionDeclaration& check(std::function<std::string(const std::string&)> wrong) const;
+  const OptionDeclaration& times(int least, int most) const;
   /// Each value needs the option anew; without this a list goes on to the next option.
-  const Declared& one_at_a_time() const;
-  const Declared& split_at_commas() const;
-  const Declared& not_with(const char* option) const;
-  const Declared& only_with(const char* option) const;
+  const OptionDeclaration& one_at_a_time() const;
+  const OptionDeclaration& split_at_commas() const;
+  const OptionDeclaration& not_with(const char* option) const;
+  const OptionDeclaration& only_with(const char* option) const;
   /// Leaves the option out of help and completion: it is for our own scripts.
-  const Declared& hidden() const;
+  const OptionDeclaration& hidden() const;
 
  private:
   CLI::App& command_;
@@ -75,10 +75,11 @@ class Grammar {
   }
 
   /// `name`: "--name", "-n,--name", or "name" of an argument. `value`: its value in help.
-  Declared option(
+  OptionDeclaration option(
       const char* name, std::string& target, const char* value, const std::string& help);
-  Declared option(const char* name, Words& target, const char* value, const std::string& help);
-  Declared option(
+  OptionDeclaration option(
+      const char* name, Words& target, const char* value, const std::string& help);
+  OptionDeclaration option(
       const char* name, std::int64_t& target, const char* value, const std::string& help);
   void flag(const char* name, bool& target, const std::string& help);
   /// A program and its words. All that stands behind `--` is theirs, whatever it looks like.
@@ -91,7 +92,7 @@ class Grammar {
   void form(const std::string& help, const Words& words);
   void output();
   void names(const std::string& help);
-  Declared where(const std::string& help = {});
+  OptionDeclaration where(const std::string& help = {});
   void sweep_file();
   void site(const std::string& help = "Site file. Default: ~/.config/shardsweep/site.yaml.");
   /// How to reach a cluster: --site, --backend, --here. `more`: backends that this command has

@@ -55,7 +55,7 @@ std::string partitions_text(const Session& session) {
 }  // namespace
 
 std::vector<std::string> beyond_partitions(
-    const Session& session, const Planned& planned, const SiteAccess& access) {
+    const Session& session, const PlannedSweep& planned, const SiteAccess& access) {
   if (stated_backend(session.options, access.site) != Backend::slurm ||
       !access.site.rest.url.empty())
     return {};

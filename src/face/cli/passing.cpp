@@ -85,7 +85,7 @@ std::map<std::string, std::string> take_secrets(SiteSpec& site) {
   return secrets;
 }
 
-void say_missing(const Planned& planned) {
+void say_missing(const PlannedSweep& planned) {
   const auto& missing = planned.passed.missing;
   if (!missing.empty())
     say_notes({missing_text(missing) + ", and the sweep is not submitted without"});
@@ -96,13 +96,13 @@ void say_withheld(const SweepSpec& sweep) {
   if (!text.empty()) say_notes({text});
 }
 
-Result<void> check_passed(const Planned& planned) {
+Result<void> check_passed(const PlannedSweep& planned) {
   if (planned.passed.missing.empty()) return {};
   return tl::unexpected<Fault>(missing_in(planned.sweep.name, planned.passed.missing));
 }
 
 Result<void> keep_secrets(
-    const Session& session, const Planned& planned, const SiteAccess& access) {
+    const Session& session, const PlannedSweep& planned, const SiteAccess& access) {
   Secrets all = planned.passed.values;
   all.insert(access.secrets.begin(), access.secrets.end());
   return write_secrets(session.home.secrets_of(planned.sweep.name), all);

@@ -239,8 +239,8 @@ Result<SweepSpec> load_sweep_file(const Session& session, std::string* source) {
   return sweep;
 }
 
-Result<Planned> plan_sweep(const Session& session, SweepSpec sweep) {
-  Planned planned;
+Result<PlannedSweep> plan_sweep(const Session& session, SweepSpec sweep) {
+  PlannedSweep planned;
   planned.sweep = std::move(sweep);
   planned.passed = take_variables(planned.sweep, shell_environment());
   const auto in_words = secrets_in_words(planned.sweep, planned.passed.values);
@@ -265,10 +265,10 @@ Result<Planned> plan_sweep(const Session& session, SweepSpec sweep) {
   return planned;
 }
 
-Result<Planned> plan_file(const Session& session) {
+Result<PlannedSweep> plan_file(const Session& session) {
   std::string source;
   SHARDSWEEP_ASSIGN(SweepSpec sweep, load_sweep_file(session, &source));
-  SHARDSWEEP_ASSIGN(Planned planned, plan_sweep(session, std::move(sweep)));
+  SHARDSWEEP_ASSIGN(PlannedSweep planned, plan_sweep(session, std::move(sweep)));
   planned.source = std::move(source);
   return planned;
 }
@@ -327,7 +327,7 @@ Result<SiteAccess> this_machine_site(const Session& session) {
 
 }  // namespace
 
-std::optional<SiteAccess> site_of_plan(const Session& session, Planned& planned) {
+std::optional<SiteAccess> site_of_plan(const Session& session, PlannedSweep& planned) {
   const bool here = session.options.here || session.options.backend == Backend::local;
   if (planned.sweep.cluster.this_machine || here) return std::nullopt;
   auto access = read_site(session);
@@ -406,7 +406,7 @@ Result<SiteAccess> choose_backend(const Session& session, const SweepSpec& sweep
 namespace {
 
 /// Adds the site's variables. A variable of the sweep file overrules the site's.
-void put_on_this_machine(Planned& planned, const SiteAccess& access) {
+void put_on_this_machine(PlannedSweep& planned, const SiteAccess& access) {
   SweepSpec& sweep = planned.sweep;
   const auto is_passed = [&](const std::string& name) {
     return std::any_of(sweep.pass_env.begin(), sweep.pass_env.end(),
@@ -436,7 +436,7 @@ Result<void> add_causes(std::vector<Cause>& rules, const std::vector<Cause>& of_
 
 }  // namespace
 
-Result<void> add_site(Planned& planned, const SiteAccess& access) {
+Result<void> add_site(PlannedSweep& planned, const SiteAccess& access) {
   planned.sweep.container = joined(planned.sweep.container, access.site);
   SHARDSWEEP_TRY(add_causes(planned.sweep.rules, access.site.rules));
   planned.site_env = access.identity_env;
@@ -498,7 +498,7 @@ Result<std::vector<Fits>> conditions(const SweepSpec& sweep, const std::string& 
 }  // namespace
 
 Result<std::vector<const PlannedTrial*>> points_meant(
-    const Planned& planned, const std::string& text) {
+    const PlannedSweep& planned, const std::string& text) {
   const auto& trials = planned.plan.trials;
   std::vector<const PlannedTrial*> found;
   if (const auto number = number_from<std::size_t>(text)) {

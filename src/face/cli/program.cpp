@@ -30,7 +30,7 @@ int run(std::span<const Command* const> commands, int argc, char** argv, std::st
   // A closed pipe and a limit on the size of files are errors of ours to report, no death.
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
-  const Parsed parsed = parse_arguments(commands, argc, argv, program);
+  const ParsedArguments parsed = parse_arguments(commands, argc, argv, program);
   if (parsed.exit_code) return *parsed.exit_code;
   const auto home = find_home(parsed.options.db);
   if (!home) return fail(program, home.error());

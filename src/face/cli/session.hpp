@@ -37,7 +37,7 @@ struct Session {
 // ---- planning.cpp ---------------------------------------------------------------------------
 
 /// A sweep file, judged.
-struct Planned {
+struct PlannedSweep {
   SweepSpec sweep;
   Capabilities capabilities;
   Plan plan;
@@ -50,9 +50,9 @@ struct Planned {
   /// Values of secrets, which `sweep` has no more, and what this shell lacks of them.
   PassedVariables passed{};
 };
-[[nodiscard]] Result<Planned> plan_file(const Session& session);
+[[nodiscard]] Result<PlannedSweep> plan_file(const Session& session);
 /// Plans a sweep that has no file: `source` stays empty.
-[[nodiscard]] Result<Planned> plan_sweep(const Session& session, SweepSpec sweep);
+[[nodiscard]] Result<PlannedSweep> plan_sweep(const Session& session, SweepSpec sweep);
 /// The sweep of the session's file; `-` is standard input. `source` becomes its text.
 [[nodiscard]] Result<SweepSpec> load_sweep_file(
     const Session& session, std::string* source = nullptr);
@@ -61,7 +61,7 @@ struct Planned {
 /// vars (tp=2,micro_batch=4) all that have these values. An empty text means all trials; a text
 /// that no trial matches is a fault.
 [[nodiscard]] Result<std::vector<const PlannedTrial*>> points_meant(
-    const Planned& planned, const std::string& text);
+    const PlannedSweep& planned, const std::string& text);
 
 /// --site, else the file in the user's configuration folder.
 [[nodiscard]] std::filesystem::path site_file_of(const Session& session);
@@ -83,19 +83,19 @@ struct SiteAccess {
 [[nodiscard]] Result<SiteAccess> choose_backend(const Session& session, const SweepSpec& sweep);
 /// The site as submit would find it, without asking a scheduler; none: the sweep stays on this
 /// machine, or `planned` is refused for a mistake in the site file.
-[[nodiscard]] std::optional<SiteAccess> site_of_plan(const Session& session, Planned& planned);
+[[nodiscard]] std::optional<SiteAccess> site_of_plan(const Session& session, PlannedSweep& planned);
 /// Where to run, as far as flags, site file and PATH say.
 [[nodiscard]] Backend stated_backend(const Options& options, const SiteSpec& site);
 /// Adds what the site says about how ranks run: their container, causes of failures, and variables
 /// in their identity.
-[[nodiscard]] Result<void> add_site(Planned& planned, const SiteAccess& access);
+[[nodiscard]] Result<void> add_site(PlannedSweep& planned, const SiteAccess& access);
 
 // ---- partitions.cpp -------------------------------------------------------------------------
 
 /// A note for each kind of point that no partition of the site can hold. Slurm is asked once in ten
 /// minutes, if there is a database to keep its answer.
 [[nodiscard]] std::vector<std::string> beyond_partitions(
-    const Session& session, const Planned& planned, const SiteAccess& access);
+    const Session& session, const PlannedSweep& planned, const SiteAccess& access);
 
 // ---- code_identity.cpp ----------------------------------------------------------------------
 
@@ -116,7 +116,7 @@ enum class Taking : std::uint8_t { hash_alone, snapshot };
 
 /// Hands the trials of a plan to the daemon, in the plan's order. A sweep of its name is
 /// edited.
-[[nodiscard]] Result<Answer> submit_plan(const Session& session, Planned planned);
+[[nodiscard]] Result<Answer> submit_plan(const Session& session, PlannedSweep planned);
 /// Hands the session's sweep file to the daemon; `sweep` becomes its name.
 [[nodiscard]] Result<Answer> submit_file(const Session& session, std::string& sweep);
 /// Submits as submit_file() does, and runs trials again if all were known. Returns the sweep's
@@ -156,7 +156,7 @@ struct Work {
 
 /// Trials that a request in pieces is about: those that the sweep will have, or those that will go.
 /// While the daemon serves it, the terminal shows how many there are now.
-struct Expected {
+struct RequestExtent {
   std::string sweep;
   std::int64_t trials = 0;  ///< 0: there is nothing to tell
   bool go = false;
@@ -164,11 +164,11 @@ struct Expected {
 
 /// Posts the request, starts a daemon if none runs, waits for the answer.
 [[nodiscard]] Result<Answer> ask_daemon(
-    const Session& session, Request request, const Expected& expected = {});
+    const Session& session, Request request, const RequestExtent& expected = {});
 /// The two halves of ask_daemon().
 [[nodiscard]] Result<std::string> post_to_daemon(const Session& session, Request request);
 [[nodiscard]] Result<Answer> await_answer(
-    const Session& session, const std::string& id, const Expected& expected = {});
+    const Session& session, const std::string& id, const RequestExtent& expected = {});
 /// Sentence about a database whose live jobs are another one's, which makes it a copy (copied.hpp);
 /// none otherwise.
 [[nodiscard]] std::optional<std::string> copy_of_another(const Session& session);

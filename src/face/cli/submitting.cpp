@@ -52,7 +52,7 @@ Result<void> read_back(const SubmittedSweep& submission, const std::filesystem::
 
 /// Writes the inbox that the daemon takes over.
 Result<std::filesystem::path> write_submission(
-    const Session& session, const Planned& planned, const SiteAccess& access) {
+    const Session& session, const PlannedSweep& planned, const SiteAccess& access) {
   SHARDSWEEP_TRY(make_home(session.home));
   SHARDSWEEP_TRY(keep_secrets(session, planned, access));
   const std::filesystem::path file = session.home.inbox() / (random_hex(16) + ".db");
@@ -127,7 +127,7 @@ namespace {
 
 /// A site file that gives no script is found out at once, not by the daemon at night.
 Result<void> check_scripts(
-    const Session& session, const Planned& planned, const SiteAccess& access) {
+    const Session& session, const PlannedSweep& planned, const SiteAccess& access) {
   for (const auto& [nodes, work] : work_by_nodes(planned.plan)) {
     SHARDSWEEP_TRY(script_for(session, planned.sweep, access, nodes, work));
   }
@@ -136,9 +136,9 @@ Result<void> check_scripts(
 
 /// Submits the single ranks that `prove` asks for. The sweep itself waits for them.
 Result<void> submit_proof(
-    const Session& session, const Planned& planned, const SiteAccess& access) {
+    const Session& session, const PlannedSweep& planned, const SiteAccess& access) {
   Proof proof = make_proof(planned.sweep, planned.plan);
-  Planned alone;
+  PlannedSweep alone;
   alone.sweep = std::move(proof.sweep);
   alone.plan = std::move(proof.plan);
   alone.capabilities = planned.capabilities;
@@ -153,7 +153,7 @@ Result<void> submit_proof(
 
 }  // namespace
 
-Result<Answer> submit_plan(const Session& session, Planned planned) {
+Result<Answer> submit_plan(const Session& session, PlannedSweep planned) {
   if (!planned.refusal.empty())
     return fault(FaultKind::invalid_input,
         fmt::format("'{}' is not submitted. {}", planned.sweep.name, planned.refusal));
@@ -176,7 +176,7 @@ Result<Answer> submit_plan(const Session& session, Planned planned) {
 }
 
 Result<Answer> submit_file(const Session& session, std::string& sweep_name) {
-  SHARDSWEEP_ASSIGN(Planned planned, plan_file(session));
+  SHARDSWEEP_ASSIGN(PlannedSweep planned, plan_file(session));
   say_notes(planned.notes);
   if (planned.plan.trials.empty()) {
     return fault(FaultKind::invalid_input,

@@ -31,14 +31,14 @@ std::string names_text(const std::vector<const SweepStatus*>& sweeps) {
                             : counted(static_cast<std::int64_t>(sweeps.size()), "sweep");
 }
 
-struct Undecided {
+struct UndecidedTrials {
   std::map<std::string, std::int64_t> outcomes;
   std::int64_t open = 0;
   std::vector<const SweepStatus*> sweeps;
 };
 
-Undecided undecided_of(const std::vector<SweepStatus>& sweeps) {
-  Undecided found;
+UndecidedTrials undecided_of(const std::vector<SweepStatus>& sweeps) {
+  UndecidedTrials found;
   for (const SweepStatus& sweep : sweeps) {
     if (sweep.undecided == 0 && is_over(sweep)) continue;
     found.sweeps.push_back(&sweep);
@@ -52,7 +52,7 @@ Undecided undecided_of(const std::vector<SweepStatus>& sweeps) {
 }
 
 /// How they are measured again. Cancelled ones ended as somebody wished.
-std::string advice(const Undecided& found) {
+std::string advice(const UndecidedTrials& found) {
   std::vector<std::string> words;
   for (const auto& [outcome, count] : found.outcomes) {
     if (outcome != name(Outcome::cancelled)) words.push_back(fmt::format("'{}'", outcome));
@@ -66,7 +66,7 @@ std::string advice(const Undecided& found) {
       found.sweeps.front()->name, condition);
 }
 
-std::string undecided_sentence(const Undecided& found) {
+std::string undecided_sentence(const UndecidedTrials& found) {
   std::int64_t trials = found.open;
   std::string list;
   for (const OutcomeInfo& row : outcome_table) {
@@ -138,7 +138,7 @@ std::string outcomes_text(const SweepStatus& status) {
 }
 
 SweepVerdict verdict_of(const std::vector<SweepStatus>& sweeps) {
-  const Undecided undecided = undecided_of(sweeps);
+  const UndecidedTrials undecided = undecided_of(sweeps);
   if (!undecided.sweeps.empty()) return {ExitCode::undecided, undecided_sentence(undecided)};
   std::vector<const SweepStatus*> failed;
   for (const SweepStatus& sweep : sweeps) {

@@ -38,7 +38,7 @@ std::string_view digits(std::string_view text, std::size_t& at) {
 }
 
 /// Facts of one cell, gathered while its candidates go by.
-struct Gathered {
+struct CellTally {
   HeatmapCell cell;
   bool ranked = false;              ///< true if any candidate is ranked
   std::optional<double> predicted;  ///< tokens_per_s_per_gpu of the best prediction
@@ -53,7 +53,7 @@ struct Gathered {
   std::int64_t spared = 0;
 };
 
-void take_prediction(Gathered& gathered, const CellCandidate& candidate) {
+void take_prediction(CellTally& gathered, const CellCandidate& candidate) {
   const auto& speed = candidate.predicted_tokens_per_s_per_gpu;
   if (!speed || (gathered.predicted && *speed <= *gathered.predicted)) return;
   gathered.predicted = speed;
@@ -61,7 +61,7 @@ void take_prediction(Gathered& gathered, const CellCandidate& candidate) {
   gathered.cell.predicted_layout = candidate.predicted_layout;
 }
 
-void take(Gathered& gathered, const CellCandidate& candidate) {
+void take(CellTally& gathered, const CellCandidate& candidate) {
   auto& cell = gathered.cell;
   if (!candidate.feasible) {
     cell.infeasible += candidate.trials;
@@ -143,7 +143,7 @@ double quantile(std::vector<double>& values, double share) {
 }
 
 /// Puts an aggregate in place of the best layout's value.
-void aggregate(Gathered& gathered, Aggregate how) {
+void aggregate(CellTally& gathered, Aggregate how) {
   auto& cell = gathered.cell;
   cell.layout.clear();
   cell.answer = {};
@@ -159,7 +159,7 @@ void aggregate(Gathered& gathered, Aggregate how) {
   }
 }
 
-std::string why_of(const Gathered& gathered, const HeatmapCell& cell) {
+std::string why_of(const CellTally& gathered, const HeatmapCell& cell) {
   if (cell.status == "infeasible") return gathered.constraint;
   const auto outcome = cell.status == "spared" ? Outcome::skipped : outcome_from(cell.status);
   const auto cause = outcome ? gathered.causes.find(*outcome) : gathered.causes.end();
@@ -171,7 +171,7 @@ bool may_be_measured(const HeatmapCell& cell) {
       cell.status == "spared";
 }
 
-HeatmapCell judged(Gathered gathered, Aggregate how) {
+HeatmapCell judged(CellTally gathered, Aggregate how) {
   auto& cell = gathered.cell;
   const auto under_way = std::find_if(gathered.under_way.begin(), gathered.under_way.end(),
       [](std::int64_t trials) { return trials > 0; });
@@ -255,7 +255,7 @@ Heatmap pivot(const Cells& cells, const HeatmapRequest& request) {
   const auto& column_name = request.columns.empty() ? cells.columns : request.columns;
   std::set<std::string, NaturalLess> rows;
   std::set<std::string, NaturalLess> columns;
-  std::map<std::pair<std::string_view, std::string_view>, Gathered> gathered;
+  std::map<std::pair<std::string_view, std::string_view>, CellTally> gathered;
   for (const auto& candidate : cells.candidates) {
     if (has_no_place(candidate, request.rows, column_name)) continue;
     rows.insert(candidate.row);

@@ -55,12 +55,12 @@ std::vector<std::string> cell_columns(
   return columns;
 }
 
-struct Measured {
+struct PlacedSpeed {
   LayoutSpeed ranked{};
   std::int64_t rank = 0;  ///< place in the answer of its cell, from 1
 };
 
-using ByLayout = std::map<std::string, Measured>;  ///< measurements by the layout's name
+using ByLayout = std::map<std::string, PlacedSpeed>;  ///< measurements by the layout's name
 
 struct JoinedCell {
   std::vector<Value> values;  ///< values of the columns that name it
@@ -107,9 +107,9 @@ JoinedCells joined_cells_of(const Table& layouts, const std::vector<std::string>
     // Runs under other settings and of other software may have the same name. The one that stands
     // first in its answer stands for it, and need not be the fastest.
     const auto [known, fresh] =
-        cell.layouts.try_emplace(text_of(row[layout]), Measured{one, place});
-    const auto order = [](const Measured& m) { return std::pair(m.rank, -m.ranked.value); };
-    if (const Measured measured{one, place}; !fresh && order(measured) < order(known->second))
+        cell.layouts.try_emplace(text_of(row[layout]), PlacedSpeed{one, place});
+    const auto order = [](const PlacedSpeed& m) { return std::pair(m.rank, -m.ranked.value); };
+    if (const PlacedSpeed measured{one, place}; !fresh && order(measured) < order(known->second))
       known->second = measured;
   }
   return cells;

@@ -16,7 +16,7 @@ namespace {
 
 /// Parses, and keeps what was said on stderr.
 struct Said {
-  Parsed parsed;
+  ParsedArguments parsed;
   std::string text;
   std::string out;
 };
@@ -31,7 +31,8 @@ Said parse(std::vector<std::string> words) {
   std::ostringstream out;
   std::streambuf* const before = std::cerr.rdbuf(said.rdbuf());
   std::streambuf* const out_before = std::cout.rdbuf(out.rdbuf());
-  Parsed parsed = parse_arguments(all_commands(), static_cast<int>(argv.size()), argv.data());
+  ParsedArguments parsed =
+      parse_arguments(all_commands(), static_cast<int>(argv.size()), argv.data());
   std::cerr.rdbuf(before);
   std::cout.rdbuf(out_before);
   return {std::move(parsed), said.str(), out.str()};

@@ -127,7 +127,7 @@ bool is_layout(
   return true;
 }
 
-Result<Point> point_of(const Planned& planned, const BisectedLayout& layout) {
+Result<Point> point_of(const PlannedSweep& planned, const BisectedLayout& layout) {
   std::vector<const PlannedTrial*> found;
   if (layout.axes.empty()) {
     SHARDSWEEP_ASSIGN(found, points_meant(planned, layout.point));
@@ -286,7 +286,7 @@ class BisectCommand {
   Result<void> keep_layout(const BisectedLayout& layout) {
     sweep_ = layout.sweep;
     SHARDSWEEP_TRY(run_versions(sweep_, workshop_, images_));
-    SHARDSWEEP_ASSIGN(const Planned planned, plan_sweep(session_, sweep_));
+    SHARDSWEEP_ASSIGN(const PlannedSweep planned, plan_sweep(session_, sweep_));
     SHARDSWEEP_ASSIGN(const Point point, point_of(planned, layout));
     std::erase_if(sweep_.vars, [&](const auto& var) { return var.name == variable_; });
     Point kept = point;
@@ -342,7 +342,7 @@ class BisectCommand {
   }
 
   /// The trials of all pairs, in their order: A B, B A, A B, so that a drift hits both alike.
-  Result<Planned> plan_pairs(const std::vector<std::pair<std::int64_t, BisectStep>>& pairs) {
+  Result<PlannedSweep> plan_pairs(const std::vector<std::pair<std::int64_t, BisectStep>>& pairs) {
     std::set<std::size_t> places;
     for (const auto& [number, step] : pairs)
       places.insert({step.good, step.candidate});
@@ -354,7 +354,7 @@ class BisectCommand {
       var.values.push_back(versions_.at(place).name);
     }
     sweep.measure.repeats = static_cast<std::int32_t>(pairs.back().first);
-    SHARDSWEEP_ASSIGN(Planned planned, plan_sweep(session_, std::move(sweep)));
+    SHARDSWEEP_ASSIGN(PlannedSweep planned, plan_sweep(session_, std::move(sweep)));
     std::map<std::pair<std::int64_t, std::int32_t>, PlannedTrial> trials;
     for (auto& trial : planned.plan.trials)
       trials.emplace(std::pair(trial.point.repeat, trial.point.vars.back()), trial);
@@ -377,7 +377,7 @@ class BisectCommand {
   }
 
   Result<ExitCode> measure(const std::vector<std::pair<std::int64_t, BisectStep>>& pairs) {
-    SHARDSWEEP_ASSIGN(Planned planned, plan_pairs(pairs));
+    SHARDSWEEP_ASSIGN(PlannedSweep planned, plan_pairs(pairs));
     SHARDSWEEP_TRY(submit_plan(session_, std::move(planned)));
     SHARDSWEEP_ASSIGN(
         const ExitCode code, follow_sweeps(session_, {name_}, FollowFrom::now, FollowedTo::trials));

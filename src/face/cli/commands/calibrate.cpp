@@ -162,7 +162,7 @@ Table changes(const ClusterSpec& preset, const ClusterSpec& now,
   return table;
 }
 
-const Point* point_of(const Planned& planned, const BlockTimes& run) {
+const Point* point_of(const PlannedSweep& planned, const BlockTimes& run) {
   for (const auto& trial : planned.plan.trials) {
     if (trial.point.gpus == run.gpus && trial.point.nodes == run.nodes) return &trial.point;
   }
@@ -171,7 +171,7 @@ const Point* point_of(const Planned& planned, const BlockTimes& run) {
 
 /// The runs' own train steps beside what both clusters predict for them, by world.
 std::vector<StepCheck> check_steps(
-    const Planned& planned, const ClusterSpec& now, const std::vector<BlockRun>& runs) {
+    const PlannedSweep& planned, const ClusterSpec& now, const std::vector<BlockRun>& runs) {
   const auto& family = family_of_runner(planned.sweep.runner.name);
   const Predictor before(planned.sweep.cluster, family);
   const Predictor after(now, family);
@@ -240,7 +240,7 @@ Result<ExitCode> run_calibrate(const Session& session) {
   SHARDSWEEP_TRY(write_own_file(sweep_file, sweep_text(options, preset)));
   sweep_session.options.file = sweep_file.string();
 
-  SHARDSWEEP_ASSIGN(const Planned planned, plan_file(sweep_session));
+  SHARDSWEEP_ASSIGN(const PlannedSweep planned, plan_file(sweep_session));
   SHARDSWEEP_ASSIGN(const std::string sweep, submit_anew(sweep_session));
   SHARDSWEEP_ASSIGN(const ExitCode code, follow_sweeps(session, {sweep}));
   if (code != ExitCode::done) return code;

@@ -50,7 +50,7 @@ Result<VerbScope> read_meant(const Session& session, Reader& reader, const Reque
 }
 
 /// A deletion goes in pieces; what else a verb does is done at once.
-Expected expected_of(const Request& request, const VerbScope& meant) {
+RequestExtent expected_of(const Request& request, const VerbScope& meant) {
   if (request.verb != Verb::remove || meant.contents.size() != 1) return {};
   const auto& [id, all] = *meant.contents.begin();
   const auto row = meant.sweeps.find(id);
@@ -80,7 +80,7 @@ Result<ExitCode> run_verb(const Session& session, Verb verb) {
   }
   if (request.verb == Verb::resume || request.verb == Verb::rerun)
     SHARDSWEEP_TRY(renew_secrets(session, *reader, meant, steps));
-  const Expected expected = expected_of(request, meant);
+  const RequestExtent expected = expected_of(request, meant);
   SHARDSWEEP_ASSIGN(const Answer answer, ask_daemon(session, std::move(request), expected));
   say(answer.text);
   return ExitCode::done;

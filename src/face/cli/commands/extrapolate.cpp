@@ -44,7 +44,8 @@ Result<std::string> size_axis(const Session& session, const SweepSpec& spec) {
 }
 
 /// Why a size has no layout: of a job that is larger than a node, that; else the plan's reason.
-std::string why_no_layout(const Planned& planned, std::string_view axis, std::string_view size) {
+std::string why_no_layout(
+    const PlannedSweep& planned, std::string_view axis, std::string_view size) {
   const SweepSpec& sweep = planned.sweep;
   const auto& left_out = planned.plan.left_out_by_constraint;
   if (left_out.size() == 1 && left_out.contains("gpus")) {
@@ -61,11 +62,11 @@ std::string why_no_layout(const Planned& planned, std::string_view axis, std::st
 }
 
 /// The sweep's plan for each number that is asked for.
-Result<std::vector<Planned>> plans_of(const Session& session, const KnownRuns& known) {
+Result<std::vector<PlannedSweep>> plans_of(const Session& session, const KnownRuns& known) {
   SHARDSWEEP_ASSIGN(const std::string axis, size_axis(session, known.spec));
   const auto& asked =
       axis.ends_with("gpus") ? session.options.asked.gpus : session.options.asked.nodes;
-  std::vector<Planned> plans;
+  std::vector<PlannedSweep> plans;
   for (const auto piece : split(asked, ',')) {
     std::vector<std::string> set = session.options.set;
     set.push_back(fmt::format("{}={}", axis, piece));
@@ -82,18 +83,18 @@ Result<std::vector<Planned>> plans_of(const Session& session, const KnownRuns& k
 
 /// A layout that may run, with the sweep that holds it.
 struct Target {
-  const Planned* planned = nullptr;
+  const PlannedSweep* planned = nullptr;
   const PlannedTrial* trial = nullptr;
 };
 
-std::vector<Target> targets_of(const std::vector<Planned>& plans, const KnownRuns& known) {
+std::vector<Target> targets_of(const std::vector<PlannedSweep>& plans, const KnownRuns& known) {
   const auto was_measured = [&](const Point& point) {
     return std::any_of(known.runs.begin(), known.runs.end(), [&](const Experience& one) {
       return one.news.tokens_per_s_per_gpu > 0 && one.point.point == point;
     });
   };
   std::vector<Target> targets;
-  for (const Planned& planned : plans) {
+  for (const PlannedSweep& planned : plans) {
     for (const PlannedTrial& trial : planned.plan.trials) {
       if (trial.point.repeat == 1 && !was_measured(trial.point))
         targets.push_back({&planned, &trial});

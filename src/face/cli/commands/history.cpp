@@ -42,7 +42,7 @@ struct HistoryOptions {
 };
 
 /// Runs that the names of a command line mean, and what their history is of.
-struct HistoryAsked {
+struct HistoryScope {
   Selection selection{};
   HistoryOf of = HistoryOf::cell;
 };
@@ -60,8 +60,8 @@ std::string like_trial(const Rows& trial) {
   return text + ")";
 }
 
-Result<HistoryAsked> history_asked(Reader& reader, const Options& options) {
-  HistoryAsked asked;
+Result<HistoryScope> history_asked(Reader& reader, const Options& options) {
+  HistoryScope asked;
   asked.selection = selection_of(options);
   asked.selection.names.clear();
   // Runs of software that was replaced are what this is about.

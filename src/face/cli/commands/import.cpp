@@ -21,7 +21,7 @@
 namespace shardsweep {
 namespace {
 
-struct ImportAsked {
+struct ImportArguments {
   std::string from = "csv";  ///< form of the columns: csv, nanotron
   std::string name;          ///< name of the sweep that is made
 };
@@ -45,7 +45,7 @@ tl::unexpected<Fault> refuse_without_family() {
 
 /// A name that can stand wherever a sweep is named, of the file's own.
 Result<std::string> sweep_name_of(const Options& options) {
-  const auto& own = options.of<ImportAsked>();
+  const auto& own = options.of<ImportArguments>();
   const bool said = !own.name.empty();
   std::string name = said ? own.name : std::filesystem::path(options.file).stem().string();
   if (is_name(name)) return name;
@@ -56,7 +56,7 @@ Result<std::string> sweep_name_of(const Options& options) {
 }
 
 Result<ExitCode> run_import(const Session& session) {
-  const auto& asked = session.options.of<ImportAsked>();
+  const auto& asked = session.options.of<ImportArguments>();
   std::error_code none;
   if (std::filesystem::is_directory(session.options.file, none))
     return import_folder(session, asked.name);
@@ -133,7 +133,7 @@ extern const Command command_import{.name = "import",
         "shardsweep import results",
     .declare =
         [](Grammar& grammar) {
-          auto& own = grammar.own<ImportAsked>();
+          auto& own = grammar.own<ImportArguments>();
           declare_recorded(grammar, own.from,
               "Table of runs (CSV), or a folder that `export FOLDER` has written.");
           grammar.option("--name", own.name, "NAME",

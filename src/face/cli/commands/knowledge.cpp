@@ -117,16 +117,16 @@ Result<ExitCode> forget_knowledge(const Session& session, const std::vector<std:
 
 // ---- what is known
 
-struct Known {
+struct NamedKnowledge {
   std::string name;
   KnowledgeFile file;
 };
 
-Result<std::vector<Known>> all_known(const Session& session) {
+Result<std::vector<NamedKnowledge>> all_known(const Session& session) {
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
   SHARDSWEEP_ASSIGN(auto own, own_knowledge(session, *reader, {}));
   say_left_out(own);
-  std::vector<Known> all;
+  std::vector<NamedKnowledge> all;
   all.push_back({"this database", std::move(own.file)});
   SHARDSWEEP_ASSIGN(const auto files, imported_knowledge(*reader));
   for (const KnowledgeText& one : files) {
@@ -156,7 +156,7 @@ Value ratio_of(double ratio, const RatioSpread& spread) {
 Result<ExitCode> list_knowledge(const Session& session) {
   SHARDSWEEP_ASSIGN(const auto all, all_known(session));
   Table table{{"knowledge", "hardware", "trainer", "models", "runs", "oom", "over_predicted"}, {}};
-  for (const Known& known : all) {
+  for (const NamedKnowledge& known : all) {
     for (std::size_t i = 0; i < known.file.sources.size(); ++i) {
       std::int64_t runs = 0;
       std::int64_t ooms = 0;
@@ -186,7 +186,7 @@ Result<ExitCode> list_axes(const Session& session) {
   SHARDSWEEP_ASSIGN(const auto all, all_known(session));
   Table table{
       {"knowledge", "trainer", "axis", "value", "runs", "over_predicted", "low", "high"}, {}};
-  for (const Known& known : all) {
+  for (const NamedKnowledge& known : all) {
     std::map<std::tuple<std::int32_t, std::size_t>, std::map<std::int64_t, std::vector<double>>>
         ratios;
     for (const KnowledgeRun& run : known.file.runs) {

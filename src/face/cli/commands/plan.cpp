@@ -119,7 +119,7 @@ std::vector<RefusedRule> rules_of(const std::vector<TrialRow>& ended) {
 }
 
 /// A database that is not there, or does not answer, knows of none.
-EndedAlready ended_already(const Session& session, const Planned& planned) {
+EndedAlready ended_already(const Session& session, const PlannedSweep& planned) {
   const auto reader = Reader::open(session.home.database);
   if (!reader) return {};
   const auto ended = (*reader)->rows<EndedTrial>(Listing::ended_trials, {planned.sweep.name});
@@ -200,7 +200,7 @@ std::string learning_sentence(const Session& session, const SweepSpec& sweep, co
                         others == 1 ? "is" : "are"));
 }
 
-void say_ended(const Session& session, const Planned& planned, const EndedAlready& ended) {
+void say_ended(const Session& session, const PlannedSweep& planned, const EndedAlready& ended) {
   const std::size_t trials = planned.plan.trials.size();
   const std::size_t left = trials - ended.trials - ended.ruled_out;
   for (const std::string& rule : ended.rules)
@@ -223,7 +223,7 @@ Result<ExitCode> run_plan(const Session& session) {
     SHARDSWEEP_TRY(print_result(explain_sweep(sweep)));
     return ExitCode::done;
   }
-  SHARDSWEEP_ASSIGN(Planned planned, plan_file(session));
+  SHARDSWEEP_ASSIGN(PlannedSweep planned, plan_file(session));
   if (!session.options.trainer.point.empty() && session.options.trainer.emit.empty())
     return fault(FaultKind::invalid_input, "--point belongs to --emit");
   say_notes(planned.notes);

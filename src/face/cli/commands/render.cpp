@@ -34,7 +34,7 @@ std::string shown_word(const std::string& word) {
 }
 
 /// Text of what an attempt at a point is given. Values that only a rank knows stand in braces.
-std::string point_text(const Session& session, const Planned& planned, const Point& point) {
+std::string point_text(const Session& session, const PlannedSweep& planned, const Point& point) {
   const Identifier names(planned.sweep, planned.capabilities, planned.site_env);
   const std::string slug = names.slug(point);
   const AttemptPaths paths{session.home.attempts() / (slug + ".1")};
@@ -84,7 +84,7 @@ std::string point_text(const Session& session, const Planned& planned, const Poi
   return text;
 }
 
-Result<ExitCode> render_points(const Session& session, Planned& planned) {
+Result<ExitCode> render_points(const Session& session, PlannedSweep& planned) {
   if (const auto access = site_of_plan(session, planned))
     SHARDSWEEP_TRY(add_site(planned, *access));
   SHARDSWEEP_ASSIGN(const auto meant, points_meant(planned, session.options.trainer.point));
@@ -96,7 +96,7 @@ Result<ExitCode> render_points(const Session& session, Planned& planned) {
 }
 
 Result<ExitCode> run_render(const Session& session) {
-  SHARDSWEEP_ASSIGN(Planned planned, plan_file(session));
+  SHARDSWEEP_ASSIGN(PlannedSweep planned, plan_file(session));
   if (!planned.refusal.empty()) say("refused when submitted: " + planned.refusal);
   say_missing(planned);
   if (!session.options.trainer.point.empty()) return render_points(session, planned);

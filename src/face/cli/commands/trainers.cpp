@@ -57,7 +57,7 @@ Result<ExitCode> list_trainers(const Session& session) {
 }
 
 /// One thing that a file says or does not say.
-struct Said {
+struct FileFinding {
   std::string part;  ///< axis, reads, model, rule, layout, log
   std::string name;
   std::string state;
@@ -82,7 +82,7 @@ class Checking {
   Checking(std::string name, const TrainerFile& file, ModelSpec model)
       : name_(std::move(name)), file_(file), model_(std::move(model)) {}
 
-  std::vector<Said> check() {
+  std::vector<FileFinding> check() {
     if (file_.layout.form != WordsForm::none) add_axes();
     add_other_words();
     if (!file_.start.rest.empty()) add_model();
@@ -217,12 +217,12 @@ class Checking {
   std::string name_;
   const TrainerFile& file_;
   ModelSpec model_;
-  std::vector<Said> said_;
+  std::vector<FileFinding> said_;
   std::minstd_rand random_{1};
 };
 
 /// Findings about a log: the lines that each pattern reads, and what is measured by all of them.
-Result<std::vector<Said>> check_log(const TrainerFile& file, const std::string& log) {
+Result<std::vector<FileFinding>> check_log(const TrainerFile& file, const std::string& log) {
   struct Pattern {
     CapturePattern capture;
     std::int64_t lines = 0;
@@ -247,7 +247,7 @@ Result<std::vector<Said>> check_log(const TrainerFile& file, const std::string& 
         pattern.first += fmt::format(" {}={}", key, printed.value);
     }
   }));
-  std::vector<Said> said;
+  std::vector<FileFinding> said;
   for (std::size_t i = 0; i < patterns.size(); ++i)
     said.push_back(
         {"log", file.patterns[i], counted(patterns[i].lines, "line"), patterns[i].first});
@@ -268,7 +268,7 @@ Result<std::vector<Said>> check_log(const TrainerFile& file, const std::string& 
 }
 
 /// Text for people, in whole lines whatever the terminal's width, since words of a layout are long.
-std::string said_text(const std::vector<Said>& said) {
+std::string said_text(const std::vector<FileFinding>& said) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 6> headings{
       {{"axis", "Axes"}, {"reads", "Other words that it reads"}, {"model", "Model"},
           {"rule", "Layouts that it does not start"}, {"layout", "Layouts in its words"},
@@ -277,7 +277,7 @@ std::string said_text(const std::vector<Said>& said) {
   for (const auto& [part, heading] : headings) {
     std::string lines;
     std::vector<std::string> alone;  // names that need no line of their own
-    for (const Said& one : said) {
+    for (const FileFinding& one : said) {
       if (one.part != part) continue;
       if (one.state == "has no word")
         alone.push_back(fmt::format("{} ({})", one.name, one.how));
@@ -313,15 +313,15 @@ Result<ExitCode> check_trainer(const Session& session) {
     SHARDSWEEP_ASSIGN(const auto of_log, check_log(file, names[2]));
     said.insert(said.end(), of_log.begin(), of_log.end());
   }
-  const View<Said> view{{"part", [](const Said& one) { return one.part; }},
-      {"name", [](const Said& one) { return one.name; }},
-      {"state", [](const Said& one) { return one.state; }},
-      {"how", [](const Said& one) { return one.how; }}};
+  const View<FileFinding> view{{"part", [](const FileFinding& one) { return one.part; }},
+      {"name", [](const FileFinding& one) { return one.name; }},
+      {"state", [](const FileFinding& one) { return one.state; }},
+      {"how", [](const FileFinding& one) { return one.how; }}};
   const TableStyle style = table_style(session);
   SHARDSWEEP_TRY(
       print_result(style.format == Format::table ? said_text(said) : view_text(view, said, style)));
   const auto wrong =
-      std::count_if(said.begin(), said.end(), [](const Said& one) { return one.is_wrong; });
+      std::count_if(said.begin(), said.end(), [](const FileFinding& one) { return one.is_wrong; });
   if (file.layout.form == WordsForm::none)
     say(fmt::format(
         "{} has no sections 'layout' and 'words': --emit and --from-args can't use it.", name));
