@@ -30,12 +30,12 @@ constexpr double clock_tolerance = 0.02;
 /// A layout while it is ranked.
 struct Entry {
   std::string name;
-  std::vector<MeasuredRun> runs;  ///< by speed
+  std::vector<MeasuredRun> runs;  ///< slowest first
   const LayoutRuns* layout = nullptr;
   bool in_finals = false;
 
-  /// Of an even number the lower of the middle two, so that all numbers that are shown together
-  /// are of one run.
+  /// The run in the middle by speed, the lower of two if the number is even. One run, so that all
+  /// numbers that are shown together are of the same one.
   [[nodiscard]] const MeasuredRun& median() const { return runs[(runs.size() - 1) / 2]; }
 };
 
@@ -61,7 +61,7 @@ LayoutSpeed ranked_of(const Entry& entry) {
       .others_cpu = middle.others_cpu};
 }
 
-/// Of two that are alike the older trial is before.
+/// Ties go to the older trial.
 bool is_faster(const Entry& a, const Entry& b) {
   const auto key = [](const Entry& one) {
     return std::pair(-one.median().tokens_per_s_per_gpu, one.median().trial);
@@ -85,7 +85,7 @@ bool has_run(const Entry& entry, TrialId trial) {
       [trial](const MeasuredRun& run) { return run.trial == trial; });
 }
 
-/// Where the finalist is; the end: it was not asked for.
+/// Finds the entry that has a run of the finalist; end() if that layout was not asked for.
 std::vector<Entry>::iterator find_finalist(
     std::vector<Entry>& entries, const HeldFinals& held, TrialId finalist) {
   const auto runs = held.runs.find(finalist);
@@ -107,11 +107,11 @@ void keep_runs_of_finals(Entry& entry, const std::vector<TrialId>& runs) {
 /// How finals rank the entries: verdicts of the first to each other finalist.
 struct FinalRanking {
   std::size_t finalists = 0;           ///< the first entries; 0: the finals say nothing of them
-  std::vector<SpeedVerdict> verdicts;  ///< of the first to the second, third, …
+  std::vector<SpeedVerdict> verdicts;  ///< the first compared to the second, third, …
 };
 
-/// Among those that finals can't tell apart from their first one, the highest median first.
-/// `verdicts`: of the first one to each other one.
+/// Index of the highest median among the first finalist and those that finals can't tell apart from
+/// it. `verdicts`: the first compared to each other one.
 std::size_t highest_of_tied(
     const std::vector<Entry>& finalists, const std::vector<SpeedVerdict>& verdicts) {
   std::size_t highest = 0;
@@ -172,7 +172,8 @@ void add(CellAnswer& answer, DoubtKind kind, std::string text) {
   answer.doubts.push_back({kind, std::move(text)});
 }
 
-/// Of the runs of the first two, what is true of one of them alone or of both.
+/// Adds doubts about one of the first two layouts: others' load, an unusual network or control,
+/// contradictions.
 void doubt_the_runs(CellAnswer& answer, const Entry& entry) {
   const auto& run = entry.median();
   if (is_loaded(run.others_cpu))
@@ -204,7 +205,7 @@ double step_spread_of(const std::vector<Entry>& entries) {
 
 void doubt_contradictions(CellAnswer& answer, const Entry& entry, const Noise& noise) {
   constexpr double units = 3;
-  constexpr double least = 0.05;  // with a noise that is not known
+  constexpr double least = 0.05;  // smallest contradiction, even if no noise is known
   const auto ranked = ranked_of(entry);
   const double own = std::max({noise_of_run(ranked).value_or(0), noise.of_run, ranked.step_noise});
   for (const auto& other : entry.layout->elsewhere) {
@@ -246,7 +247,8 @@ void doubt(CellAnswer& answer, const std::vector<Entry>& entries, const Noise& n
     add(answer, DoubtKind::mixed_software, fmt::format("ranked together: {}", answer.mixed));
 }
 
-/// What would lead if its run had been undisturbed, or were ranked.
+/// Adds a doubt if another layout might lead: one that is not ranked, or one that others' load has
+/// slowed down.
 void doubt_the_others(CellAnswer& answer, const std::vector<Entry>& entries,
     const std::optional<UnrankedRun>& unranked) {
   const double best = answer.layouts.front().tokens_per_s_per_gpu;
@@ -327,7 +329,7 @@ AnsweredLayout answered(const Entry& entry, const Noise& noise) {
   for (const auto& run : entry.runs)
     layout.runs.push_back(run.trial);
   LayoutSpeed exact = ranked;
-  exact.runs = 1000000;  // beside something that is known exactly
+  exact.runs = 1000000;  // a value that is known exactly: the half width is the layout's own
   exact.spread.reset();
   exact.step_noise = 0;
   layout.half_width = compared(ranked, exact, noise, 0).half_width;
@@ -414,7 +416,7 @@ LayoutSpeed ranked_of(const AnsweredLayout& layout) {
       .others_cpu = layout.others_cpu};
 }
 
-/// Those that have a winner, the fastest winner first.
+/// Cells that have a winner, the fastest winner first.
 std::vector<const CellAnswer*> by_winner(const std::vector<CellAnswer>& cells) {
   std::vector<const CellAnswer*> ranked;
   for (const auto& cell : cells) {

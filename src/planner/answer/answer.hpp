@@ -29,12 +29,12 @@ struct MeasuredRun {
   double sm_clock_mhz = 0;   ///< 0: not known
   double gpu_hours = 0;      ///< 0: not known
   double others_cpu = 0;     ///< share of the CPUs that others used; 0: none, or not known
-  double control_ratio = 0;  ///< of its allocation's control to the usual one; 0: not known
-  double network_ratio = 0;  ///< the same of its all-reduce
-  std::string also{};        ///< what contradicts that it completed; empty: nothing
+  double control_ratio = 0;  ///< allocation's control, relative to the usual one; 0: not known
+  double network_ratio = 0;  ///< network of that control, relative to the usual one; 0: not known
+  std::string also{};        ///< contradictions to its completion; empty: none
 };
 
-/// What another sweep measured of the same layout.
+/// Measurement of the same layout by another sweep.
 struct OtherMeasurement {
   std::string sweep;
   double tokens_per_s_per_gpu = 0;
@@ -42,7 +42,7 @@ struct OtherMeasurement {
 
 /// A run that is measured and marked.
 struct UnrankedRun {
-  std::string name;  ///< of its layout
+  std::string name;  ///< layout's name
   double tokens_per_s_per_gpu = 0;
   std::string mark;
 };
@@ -51,7 +51,7 @@ struct UnrankedRun {
 struct LeftOutRuns {
   std::int64_t runs = 0;
   std::string software{};           ///< "mine 1.1, mine 1.2"
-  double tokens_per_s_per_gpu = 0;  ///< of the fastest
+  double tokens_per_s_per_gpu = 0;  ///< speed of the fastest
 };
 
 /// A layout of one sweep with its runs.
@@ -68,18 +68,18 @@ struct HeldFinals {
   std::map<TrialId, std::vector<TrialId>> runs{};  ///< measured ones, by finalist
 };
 
-/// What was measured of a cell. A layout that several sweeps measured is in it once.
+/// Measurements of a cell. A layout that several sweeps measured is in it once.
 struct CellRuns {
   std::vector<LayoutRuns> layouts;
-  /// Of all runs of the cell, if `layouts` are some of them: how sure an answer is must not
-  /// depend on how many layouts a view asks for.
+  /// Noise by all runs of the cell, if `layouts` holds only some of them. The certainty of an
+  /// answer must not depend on how many layouts a view asks for.
   std::optional<Noise> noise{};
-  const HeldFinals* finals = nullptr;  ///< none were held, or a layout was measured later
+  const HeldFinals* finals = nullptr;  ///< null: not held, or a layout was measured later
   std::int64_t measured = 0;           ///< runs in all; 0: those of `layouts`
   std::int64_t open = 0;               ///< trials that may still change the answer
   /// The fastest of the layouts that have marked runs alone.
   std::optional<UnrankedRun> unranked{};
-  std::string mixed{};  ///< which software is ranked together; empty: one alone
+  std::string mixed{};  ///< names of software that is ranked together; empty: all runs are of one
 };
 
 [[nodiscard]] CellAnswer answer_of(const CellRuns& cell);
@@ -109,7 +109,8 @@ void doubt_scaling(std::vector<SizedAnswer> cells, std::string_view noun);
 /// layout measured (1 run)`; empty if nothing is ranked.
 [[nodiscard]] std::string certainty_text(const CellAnswer& answer);
 
-/// For tables: `faster`, `tie`, `1 run`, `open`; `alone` for the only layout.
+/// The certainty in short, for tables: `faster`, `tie`, `1 run`, `open`; `alone` for the only
+/// layout.
 [[nodiscard]] std::string_view short_form(const CellAnswer& answer);
 
 /// All doubts but the one that certainty_text() says, as one line; empty: there are none.

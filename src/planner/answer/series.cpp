@@ -47,7 +47,7 @@ double median_of(std::vector<double> values) {
   return *middle;
 }
 
-/// What a change costs whose level has so many points, in variances of the noise.
+/// Price of a change, in variances of the noise, if its level has `length` points.
 double price_of_level(std::size_t length, double freedom) {
   constexpr double each = 6;
   constexpr double short_level = 4;
@@ -59,7 +59,8 @@ double price_of_level(std::size_t length, double freedom) {
       (1 + small_sample / std::max(freedom, 1.0));
 }
 
-/// The same of the level of the points [from, end) of so many. The first is no change.
+/// Price of the level of the points [from, end). The first level costs nothing, because no change
+/// begins it. A level that has ended costs more than the last one.
 double price_at(const std::vector<double>& prices, std::size_t from, std::size_t end) {
   constexpr double has_ended = 6;
   if (from == 0) return 0;
@@ -90,7 +91,7 @@ SeriesNumbers numbers_of(const std::vector<SeriesPoint>& points) {
   for (const auto& point : points)
     ++counts[point.nodes];
   std::map<std::string, std::size_t> known;
-  std::size_t turns = 0;  // from one of them to another
+  std::size_t turns = 0;  // stretches of points on the same nodes
   std::size_t last = no_node;
   for (const auto& point : points) {
     numbers.log_speed.push_back(std::log(point.speed));
@@ -111,8 +112,8 @@ SeriesNumbers numbers_of(const std::vector<SeriesPoint>& points) {
   return numbers;
 }
 
-/// Of one point, from each one and the next on the same nodes: neither a step nor a drift nor
-/// the nodes are in it.
+/// Noise of one point, from the differences between neighbours on the same nodes. Steps and drifts
+/// hardly count in these, and nodes do not.
 double noise_of_neighbours(const SeriesNumbers& numbers) {
   std::map<std::size_t, double> last;
   std::vector<double> gaps;
@@ -150,8 +151,8 @@ std::vector<double> without_spikes(
   return clipped;
 }
 
-/// Where levels may begin: everywhere among the newest points, and the further back the coarser,
-/// in blocks of 2, 4, 8 … points. A day's figures are looked at for years.
+/// Borders at which levels may begin: each of the newest points, and further back one in 2, 4, 8 …
+/// points. A daily measurement may go on for years, and the search takes quadratic time.
 std::vector<std::size_t> borders_of(std::size_t count) {
   constexpr std::size_t newest = 512;
   constexpr std::size_t of_each_size = 128;
@@ -241,8 +242,8 @@ class LevelFinder {
     return firsts;
   }
 
-  /// Of the places above `low` and below `high`, and `first` itself, the best one for a change
-  /// between two levels.
+  /// The best point for the change between the levels [from, …) and […, end): `first`, or one
+  /// between `low` and `high`.
   [[nodiscard]] std::size_t between(std::size_t low, std::size_t high, std::size_t from,
       std::size_t first, std::size_t end) const {
     const auto total = [&](std::size_t at) { return price(from, at) + price(at, end); };
@@ -261,13 +262,13 @@ class LevelFinder {
   bool first_alone_;
 };
 
-/// What explains a series.
+/// A fitted model of a series: its levels, drift and effects of nodes.
 struct SeriesFit {
   std::vector<std::size_t> firsts{0};  ///< points with which levels begin
   std::vector<double> levels{0};       ///< log speed at time 0, of each
-  double drift = 0;                    ///< of the log speed per unit of time
+  double drift = 0;                    ///< change of the log speed per unit of time
   std::vector<double> of_node{};       ///< log speed; empty: no effects
-  double squares = 0;                  ///< of the residuals without spikes
+  double squares = 0;                  ///< sum of squared residuals, without spikes
   double score = 0;                    ///< squares in variances, and what the model costs
 };
 
@@ -275,7 +276,7 @@ std::size_t end_of_level(const SeriesFit& fit, std::size_t level, std::size_t co
   return level + 1 < fit.firsts.size() ? fit.firsts[level + 1] : count;
 }
 
-/// What a model may have beside levels.
+/// Parts that a model may have beside levels.
 struct FitModel {
   bool drift = false;
   bool nodes = false;
@@ -308,7 +309,7 @@ class SeriesFitter {
     return start;
   }
 
-  /// Of all models and beginnings the one with the lowest score.
+  /// The fit with the lowest score, of all models and starting points.
   [[nodiscard]] SeriesFit best() const {
     const auto plain = fit({}, {});
     std::vector<SeriesFit> fits{plain};
@@ -325,7 +326,7 @@ class SeriesFitter {
         fits.begin(), fits.end(), [](const auto& a, const auto& b) { return a.score < b.score; });
   }
 
-  /// What is left for levels and noise.
+  /// Log speeds without drift and effects of nodes: levels and noise are left.
   [[nodiscard]] std::vector<double> explained(const SeriesFit& fit) const {
     std::vector<double> rest(numbers_.size());
     for (std::size_t i = 0; i < rest.size(); ++i)
@@ -393,7 +394,8 @@ class SeriesFitter {
     });
   }
 
-  /// Their mean over the points is none.
+  /// Fits the effects of nodes. Their mean over the points is zero: the common part belongs to the
+  /// levels.
   void solve_nodes(SeriesFit& fit) const {
     std::vector<double> sums(numbers_.nodes, 0);
     std::vector<double> counts(numbers_.nodes, 0);
@@ -435,7 +437,7 @@ class SeriesFitter {
   const SeriesNumbers& numbers_;
   double sigma_;
   std::size_t least_;
-  std::vector<double> prices_;  ///< of a level, by its length
+  std::vector<double> prices_;  ///< price of a level, by its length
 };
 
 std::int64_t freedom_of(const SeriesFit& fit, std::size_t count) {
@@ -530,7 +532,7 @@ class SeriesJudge {
     return {.first_runs = 1, .reason = "the first measurement: nothing is before it"};
   }
 
-  /// Whoever watches is told of what matters.
+  /// Calls a change SAME that is sure, but too small to matter.
   [[nodiscard]] SpeedVerdict too_small(SpeedVerdict verdict) const {
     verdict.difference = Difference::same;
     verdict.reason += fmt::format(", the change itself within {}", percent_text(settings_.resolve));
@@ -556,7 +558,8 @@ class SeriesJudge {
     return undecided_because(std::move(verdict), Open::mixed_state, std::move(reason));
   }
 
-  /// Between points of one level: as the criterion found no change, none is said.
+  /// Verdict of the points from `point` on over those before it in their level. The criterion found
+  /// no change here, so FASTER and SLOWER become UNDECIDED.
   [[nodiscard]] SpeedVerdict within(std::size_t from, std::size_t point, std::size_t end) const {
     auto verdict = between(from, point, end);
     if (verdict.difference != Difference::faster && verdict.difference != Difference::slower)
@@ -573,7 +576,7 @@ class SeriesJudge {
 
   const std::vector<SeriesPoint>& points_;
   const SeriesFit& fit_;
-  std::vector<double> sums_;  ///< of what is left for levels, up to each point
+  std::vector<double> sums_;  ///< running sums of the log speeds that are left for levels
   const SeriesSettings& settings_;
   const Noise& noise_;
 };
@@ -658,7 +661,7 @@ SeriesAnswer answer_of_series(
 
 namespace {
 
-/// By runs of one time within a series.
+/// Noise by the runs of one time, over all times of each series.
 Noise noise_of_times(const std::vector<std::vector<SeriesPoint>>& series) {
   std::vector<LayoutSpeed> repeated;
   for (const auto& points : series) {

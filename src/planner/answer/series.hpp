@@ -18,12 +18,12 @@ namespace shardsweep {
 
 /// One measurement; those of a series stand in the order of `at`.
 struct SeriesPoint {
-  double speed = 0;  ///< above 0; higher is faster
-  double at = 0;     ///< when, in any unit
+  double speed = 0;  ///< higher is faster; above 0
+  double at = 0;     ///< time, in any unit
   /// Runs of one time were measured to be compared with each other: those of one sweep, or
   /// those of one remeasurement. Empty: not known.
   std::string time{};
-  std::string nodes{};      ///< on which it ran; empty: not known
+  std::string nodes{};      ///< nodes on which it ran; empty: not known
   double resolution = 0;    ///< share of the speed that its log rounds away
   double step_noise = 0;    ///< step_noise_of(); 0: not known
   double sm_clock_mhz = 0;  ///< 0: not known
@@ -32,7 +32,7 @@ struct SeriesPoint {
 
 struct SeriesSettings {
   double resolve = usual_resolve;  ///< a change that is surely smaller is SAME
-  /// Of other runs, for a series that is too short to tell its own.
+  /// Noise of other runs, used if a series is too short to tell its own.
   Noise elsewhere{};
 };
 
@@ -41,17 +41,17 @@ struct SeriesChange {
   std::size_t first = 0;   ///< point with which the new level begins
   std::size_t from = 0;    ///< point with which the level before it began
   std::size_t end = 0;     ///< point behind the new level's last one
-  SpeedVerdict verdict{};  ///< of the new level to the one before
+  SpeedVerdict verdict{};  ///< new level compared to the one before
 };
 
 struct SeriesAnswer {
-  /// Of each point: those from it to the end of its level, to those of its level before it; of
-  /// the first point of a level the verdict of the change. The very first has nothing before
+  /// Verdict of each point: from it to the end of its level, compared to its level before it. The
+  /// first point of a level has the verdict of the change. The very first one has nothing before
   /// it.
   std::vector<SpeedVerdict> points{};
   std::vector<double> levels{};  ///< the fitted speed at each point, on its nodes
   std::vector<SeriesChange> changes{};
-  Noise noise{};          ///< of one measurement of this series
+  Noise noise{};          ///< noise of one measurement of this series
   double drift = 0;       ///< share by which the speed grows per unit of `at`; 0: none
   bool by_nodes = false;  ///< nodes differ in speed, and the levels allow for it
 

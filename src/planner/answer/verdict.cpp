@@ -39,7 +39,7 @@ double deviation_of_median(std::int64_t runs) {
   return runs == 2 ? of_two : of_many / std::sqrt(static_cast<double>(runs));
 }
 
-/// The same of what stands for a layout.
+/// Standard deviation of a layout's value, a mean or a median, in that of one run.
 double deviation_of_value(const LayoutSpeed& layout) {
   return layout.mean && layout.runs > 0 ? 1 / std::sqrt(static_cast<double>(layout.runs))
                                         : deviation_of_median(layout.runs);
@@ -107,7 +107,7 @@ std::string unknown_reason(
 }  // namespace
 
 bool is_loaded(double others_cpu) {
-  // Of a quiet machine the system itself takes some.
+  // Even on a quiet machine the system itself takes some CPU time.
   constexpr double tolerance = 0.1;
   return others_cpu > tolerance;
 }

@@ -23,27 +23,27 @@ struct LayoutSpeed {
   std::int64_t runs = 0;
   std::optional<double> spread{};  ///< (most - least) / median of these runs
   double resolution = 0;           ///< share of the value that its log rounds away
-  double sm_clock_mhz = 0;         ///< while it trained; 0: not known
+  double sm_clock_mhz = 0;         ///< clock while it trained; 0: not known
   double step_noise = 0;           ///< step_noise_of() of its median run; 0: not known
   double others_cpu = 0;           ///< share of the CPUs that others used while it ran
   bool mean = false;               ///< `value` is the mean of its runs
 };
 
-/// What runs of one cell, or of one comparison, say of the noise of a single run.
+/// Noise of a single run, from the runs of one cell or of one comparison.
 struct Noise {
   double of_run = 0;         ///< standard deviation as a share; a layout's own may be larger
   std::int64_t freedom = 0;  ///< degrees of freedom: runs beyond the first of each layout
   [[nodiscard]] bool known() const { return freedom > 0; }
 };
 
-/// Others used so much of the CPUs that its speed may be theirs.
+/// True if others used enough of the CPUs to explain a difference in speed.
 [[nodiscard]] bool is_loaded(double others_cpu);
 
 /// Standard deviation of a single run, as a share of its value, from the spread of several.
 [[nodiscard]] std::optional<double> noise_of_run(const LayoutSpeed& layout);
 
-/// Of all layouts that ran more than once; the median, so that one odd layout does not blur the
-/// others.
+/// Noise that the layouts have in common: the median over those that ran more than once. One odd
+/// layout does not blur the others.
 [[nodiscard]] Noise common_noise(const std::vector<LayoutSpeed>& layouts);
 
 /// Standard deviation of the median of a run's train steps, as a share, from `spread`:
@@ -54,13 +54,13 @@ struct Noise {
 /// A difference of less does not matter, if no sweep and no option says otherwise.
 inline constexpr double usual_resolve = 0.01;
 
-/// Of the first to the second, over single runs. A difference below `resolve` does not matter.
-/// FASTER and SLOWER need a noise that is known, by layouts that ran more than once, and a
-/// machine that nobody else used: else it is UNDECIDED by load.
+/// Compares the first to the second over single runs. A difference below `resolve` does not matter.
+/// A decision needs a known noise, from layouts that ran more than once. If others used the CPUs,
+/// it is UNDECIDED by load.
 [[nodiscard]] SpeedVerdict compared(
     const LayoutSpeed& first, const LayoutSpeed& second, const Noise& noise, double resolve);
 
-/// Of the winner of finals to another finalist.
+/// Verdict on the winner of finals, compared to another finalist.
 [[nodiscard]] SpeedVerdict verdict_of_finals(
     const FinalVerdict& held, const FinalsSettings& settings);
 
@@ -72,7 +72,7 @@ inline constexpr double usual_resolve = 0.01;
 /// clock alone (8 pairs)`.
 [[nodiscard]] std::string verdict_text(const SpeedVerdict& verdict);
 
-/// For tables: `faster`, `slower`, `tie`, `1 run`, `open`.
+/// The verdict in short, for tables: `faster`, `slower`, `tie`, `1 run`, `open`.
 [[nodiscard]] std::string_view short_form(const SpeedVerdict& verdict);
 
 /// `the 0.8 % that their logs round away`
