@@ -29,7 +29,7 @@ struct Match {
 /// Causes by four bytes of what they look for: most lines hold those of none.
 class CauseIndex {
  public:
-  /// Of two causes for one line the first counts. The causes have to outlive it.
+  /// Indexes causes, which have to outlive it. If two fit a line, the first counts.
   explicit CauseIndex(std::span<const Cause> causes);
   /// The first cause for a line that stands there; null: none. An exception is a line as well,
   /// and has a class; a line may tell of progress, and a frame that training goes on.
@@ -40,12 +40,12 @@ class CauseIndex {
   struct Entry {
     std::uint32_t bytes = 0;
     std::uint32_t cause = 0;
-    std::string_view piece{};  ///< of its pattern, that has the bytes
-    std::size_t offset = 0;    ///< in it
+    std::string_view piece{};  ///< piece of its pattern that has the bytes
+    std::size_t offset = 0;    ///< place of the bytes in the piece
   };
 
   std::span<const Cause> causes_;
-  std::vector<Entry> entries_;        ///< in the order of their bytes
+  std::vector<Entry> entries_;        ///< sorted by their bytes
   std::vector<std::uint32_t> short_;  ///< causes whose pieces are too short for that
   std::bitset<1U << 16U> seen_;       ///< hashes of the bytes of entries
 };

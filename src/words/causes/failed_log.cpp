@@ -134,20 +134,21 @@ bool is_long_bar(std::string_view line) {
 
 /// Thing that the output says, and its weight against others.
 struct Event {
-  const Cause* cause = nullptr;  ///< none: an error that no rule knows
+  const Cause* cause = nullptr;  ///< null: an error that no rule knows
   std::string_view line{};
   bool exception = false;
   int by = -1;
   Stage stage = Stage::unknown;
   std::size_t at = 0;  ///< number of the line
-  bool own = false;    ///< its cause is the user's
+  bool own = false;    ///< cause is one of the user's own
 
   [[nodiscard]] bool symptom() const { return tier() == 6; }
   [[nodiscard]] bool hint() const { return tier() == 7; }
   /// Lower is stronger. What stops one rank stops the network of all, so an error that nobody
   /// knows is stronger than what is said of the network.
   [[nodiscard]] int tier() const {
-    // In the order of Strength; `cause` and `late` depend on what they tell of, below.
+    // Tiers in the order of Strength; those of `cause` and `late` depend on what they tell of,
+    // below.
     constexpr std::array<int, word_table<Strength>.size()> by_weight{0, 3, 5, 3, 6, 7, 8};
     if (cause == nullptr) return 2;
     if (own && cause->weight <= Strength::cause) return -1;
@@ -157,11 +158,11 @@ struct Event {
   }
 };
 
-/// What stands above the error by which a traceback ends.
+/// State of a traceback whose error has not come yet.
 struct Trace {
   bool open = false;             ///< the error has not come yet
   std::string_view frame{};      ///< last file
-  const Cause* stage = nullptr;  ///< what its frames tell
+  const Cause* stage = nullptr;  ///< cause that its frames tell
   Stage reached = Stage::set_up;
 };
 
@@ -170,10 +171,10 @@ struct Printer {
   std::optional<Event> error;  ///< the last one that counts
   std::optional<Event> weak;   ///< the strongest line that may have been survived, and was not
   Trace trace{};
-  std::string_view prefix{};  ///< of a logger, before each line of the traceback
+  std::string_view prefix{};  ///< logger's prefix before each line of the traceback
   bool chained = false;       ///< the next error was raised because of the last one
   std::string_view aside{};   ///< the next error is of a thread, or was ignored, as this says
-  bool reason = false;        ///< what the last error means follows below it
+  bool reason = false;        ///< reason of the last error follows below it
   bool below = false;         ///< the next line stands right below it
 };
 
@@ -192,11 +193,11 @@ class Reading {
   void keep(Printer& printer, Event event) {
     event.own = is_own(event.cause);
     event.at = lines_;
-    // What may have been survived, unless the scheduler says it.
+    // Weak events may have been survived, unless the scheduler says them.
     const bool weak =
         event.cause->weight >= Strength::late && event.cause->whose != Whose::scheduler;
     std::optional<Event>& best = weak ? printer.weak : best_line_;
-    // Of words that alone tell nothing the last ones are nearest to the end.
+    // Hints tell nothing by themselves: the last of them is nearest to the end.
     if (!best || (event.hint() ? !stronger(*best, event) : stronger(event, *best))) best = event;
   }
   [[nodiscard]] const Cause* cause_for(std::string_view line, LinePlace place) const {
@@ -222,8 +223,9 @@ class Reading {
 
   CauseIndex own_;
   std::map<int, Printer> printers_;
-  std::optional<Event> best_line_;  ///< of those that nobody survives
-  std::optional<Event> aside_;      ///< of a thread, if there is one: that is an exception
+  std::optional<Event> best_line_;  ///< strongest line of those that nobody survives
+  std::optional<Event> aside_;      ///< error that need not have ended the program, preferably an
+                                    ///< exception in a thread
   std::set<std::string> accused_;   ///< nodes that srun names as failed
   std::size_t lines_ = 0;
   bool trained_ = false;
@@ -278,12 +280,13 @@ void Reading::take_error(Printer& printer, const SpokenLine& said) {
   Event error{cause_for(said.text, LinePlace::exception), said.text, true, said.by,
       printer.trace.frame.empty() ? Stage::unknown : printer.trace.reached};
   const Cause* last = cause_for(printer.trace.frame, LinePlace::frame);
-  // That something has failed an error tells already.
+  // A hint says that something has failed, which any error says.
   if (error.cause != nullptr && error.cause->weight == Strength::hint) error.cause = nullptr;
   if (error.cause == nullptr) {
     error.cause = printer.trace.stage;
   } else if (last != nullptr && last->when == When::network) {
-    // Whose connection it was tells the file; what a rendezvous got was no length, but garbage.
+    // The file tells whose connection it was. A rendezvous that runs out of memory got garbage for
+    // a length.
     const Outcome told = error.cause->outcome;
     const bool garbage = told == Outcome::oom && last->outcome == Outcome::comm_error;
     if (garbage || (told == Outcome::comm_error && last->outcome != told)) error.cause = last;
@@ -422,7 +425,7 @@ std::optional<Event> Reading::verdict() const {
   if (best->exception && best->symptom() && aside_ && aside_->exception &&
       (aside_->cause == nullptr || aside_->cause->when != When::network))
     best = aside_;
-  // Any of several may be the sick one, or none: srun reaches none of them.
+  // If srun accuses several nodes, any or none of them may be the sick one: it reaches none.
   if (accused_.size() - accused_.count("") > 1 && best->cause != nullptr &&
       best->cause->outcome == Outcome::node_failure && !node_accused_in(best->line).empty())
     best->cause = built_in_causes().find("srun lost several nodes", LinePlace::line);
@@ -451,7 +454,7 @@ std::string quote_of(const Event& event) {
     const std::size_t word = line.find(' ', at - std::min(at, around));
     return one_line(line.substr(std::min(word + 1, at)), longest_quote);
   }
-  // What wraps another's error ends with that one's reason.
+  // An error that wraps another one ends with the reason of that one.
   const std::size_t last = line.rfind(": ");
   if (last == npos || last < seen || found.end > seen || last + seen < line.size())
     return one_line(line, longest_quote);

@@ -22,12 +22,12 @@ struct LogFinding {
   Outcome outcome = Outcome::crashed;
   Strength strength = Strength::cause;
   std::string line;  ///< shortened
-  bool own = false;  ///< by a cause of the user's
+  bool own = false;  ///< found by a cause of the user's own
   /// Out of memory, with enough of it in pieces: which, as a clause. Empty: it is not.
   std::string fragmentation{};
   Whose whose = Whose::nobody;  ///< an unknown error is held against the program
   std::string remedy{};
-  std::string_view unknown{};  ///< of an error without a cause: that, and when it was raised
+  std::string_view unknown{};  ///< description of an error without a cause, and when it was raised
   friend bool operator==(const LogFinding&, const LogFinding&) = default;
 };
 
@@ -40,7 +40,8 @@ struct LogFinding {
 /// The one node that a line of srun's names as failed; empty: none, or several.
 [[nodiscard]] std::string node_accused_in(std::string_view line);
 
-/// Its sample, if it has one, is judged by it, or tells of progress alone.
+/// True if the cause is found in its own sample, or has none. A cause that tells of no failure must
+/// find none in its sample.
 [[nodiscard]] bool judges_its_sample(const Cause& cause);
 
 }  // namespace shardsweep
