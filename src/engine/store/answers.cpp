@@ -19,7 +19,7 @@ namespace {
 /// So many of those that ran once are kept, until the layouts among them have to be told apart.
 constexpr std::size_t kept_alone = 64;
 
-/// Of an answer's layouts so many are read in detail: steps, clocks, controls, cost.
+/// Layouts of an answer that are read in detail, beside finalists: steps, clocks, controls, cost.
 constexpr std::size_t in_detail_at_most = 24;
 
 // Trials of a lane are of one layout if these are equal, too.
@@ -33,7 +33,7 @@ bool slower(const Run& a, const Run& b) {
   return std::pair(a.tokens_per_s_per_gpu, a.trial) < std::pair(b.tokens_per_s_per_gpu, b.trial);
 }
 
-/// Of two that are alike the older trial is before, in whatever order they are read.
+/// The faster run first. Ties go to the older trial, in whatever order runs are read.
 bool before(const Run& a, const Run& b) {
   return std::pair(-a.tokens_per_s_per_gpu, a.trial) < std::pair(-b.tokens_per_s_per_gpu, b.trial);
 }
@@ -97,7 +97,8 @@ void RunsOfCell::forget(std::size_t most, LayoutNames& names) {
     if (kept.size() == std::max(kept_alone, most)) break;
     if (seen.insert(names.key(run.trial)).second) kept.push_back(run);
   }
-  // With few layouts in many sweeps it is not full: then a slower run may still be a new one.
+  // `kept` stays short if many sweeps measured the same few layouts. Then a slower run may be of a
+  // new one.
   if (kept.size() == std::max(kept_alone, most)) slowest_kept_ = kept.back().tokens_per_s_per_gpu;
   alone_ = std::move(kept);
 }
@@ -158,7 +159,7 @@ std::vector<AnswerMaker::Entry> AnswerMaker::distinct(
   return found;
 }
 
-/// Before entries are dropped: those that ran several times are all there.
+/// Noise by all layouts that ran several times: no entry has been dropped yet.
 Noise AnswerMaker::noise_of(const std::vector<Entry>& entries) {
   std::vector<LayoutSpeed> repeated;
   for (const Entry& entry : entries) {

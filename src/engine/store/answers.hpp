@@ -23,13 +23,13 @@ struct Run {
   double tokens_per_s_per_gpu = 0;
 };
 
-/// Which layout a trial is of, and how it is called.
+/// Keys and names of the layouts that trials are of.
 class LayoutNames {
  public:
   /// `label`: the SQL expression of the name over all_results.
   LayoutNames(Database& database, const std::string& label);
-  /// The same for all trials of a layout, in whatever sweep. Runs under other settings of NCCL
-  /// or of the allocator, as ranks found them, are of another one.
+  /// Key that all trials of a layout have, in all sweeps. Runs under other settings of NCCL or of
+  /// the allocator, as ranks found them, are of another layout.
   [[nodiscard]] std::string key(TrialId trial);
   [[nodiscard]] std::string name(TrialId trial);
 
@@ -41,13 +41,15 @@ class LayoutNames {
 /// The ranked runs of one cell.
 class RunsOfCell {
  public:
-  /// Of a layout that ran once in its sweep. `most`: layouts that are asked for; 0: all.
+  /// Takes a run of a layout that ran once in its sweep. `most`: layouts that are asked for; 0:
+  /// all.
   void take(const Run& run, std::size_t most, LayoutNames& names);
-  /// Of one that may have run several times: those of a group are repeats of each other.
+  /// Takes a run of a layout that may have run several times: runs of a group are repeats of each
+  /// other.
   void take(const std::string& group, const Run& run);
-  /// Of one that is contaminated: it is not ranked.
+  /// Takes a contaminated run, which is not ranked.
   void take_contaminated(const Run& run);
-  /// None of them is ranked.
+  /// Counts the runs as left out: none of them is ranked.
   void add_to(LeftOutRuns& left_out) const;
 
  private:
@@ -73,7 +75,7 @@ class AnswerMaker {
 
  private:
   struct Entry {
-    std::vector<Run> runs;  ///< by speed
+    std::vector<Run> runs;  ///< slowest first
     [[nodiscard]] const Run& median() const { return runs[(runs.size() - 1) / 2]; }
   };
   [[nodiscard]] static std::vector<Entry> entries_of(const RunsOfCell& runs);

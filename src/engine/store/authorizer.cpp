@@ -13,15 +13,15 @@
 namespace shardsweep::sqlite {
 namespace {
 
-// Those with an effect outside the answer, wherever they come from (the library, its shell).
+// Functions with an effect outside the answer, of the library or of its shell.
 constexpr std::array<std::string_view, 6> functions_with_effect{
     "load_extension", "readfile", "writefile", "edit", "fts3_tokenizer", "writable_schema"};
 
-// They tell about the schema, with an argument or without.
+// Pragmas that tell about the schema, with an argument or without.
 constexpr std::array<std::string_view, 12> pragmas_with_argument{"table_info", "table_xinfo",
     "table_list", "index_list", "index_info", "index_xinfo", "foreign_key_list",
     "foreign_key_check", "integrity_check", "quick_check", "function_list", "collation_list"};
-// They tell without an argument and set with one.
+// Pragmas that tell without an argument, and set with one.
 constexpr std::array<std::string_view, 8> pragmas_without_argument{"user_version", "application_id",
     "page_count", "page_size", "freelist_count", "schema_version", "compile_options",
     "database_list"};
@@ -97,8 +97,8 @@ std::string Authorizer::refusal(int action, const char* first, const char* secon
         return {};
       return fmt::format("the function {}()", text(second));
     case SQLITE_UPDATE:
-      // What SQLite says when it makes a table-valued function known (json_each,
-      // pragma_table_info). Real updates of it need writable_schema, which is refused.
+      // SQLite asks this when it makes a table-valued function known (json_each,
+      // pragma_table_info). A real update of that table needs writable_schema, which is refused.
       if (text(first) == "sqlite_master") return {};
       break;
     case SQLITE_PRAGMA:

@@ -14,14 +14,14 @@ enum class Allowed : std::uint8_t {
   expression,  ///< one within one SELECT of ours: no sub-query, and the filter's functions
 };
 
-/// In force while it lives.
+/// Restricts what statements of a connection may do, while it lives.
 class Authorizer {
  public:
   Authorizer(Database& database, Allowed allowed);
   Authorizer(const Authorizer&) = delete;
   Authorizer& operator=(const Authorizer&) = delete;
   ~Authorizer();
-  /// What was refused first, for a message: "writing to 'trials'". Empty: nothing.
+  /// The first refusal, for a message: "writing to 'trials'". Empty: nothing was refused.
   [[nodiscard]] const std::string& refused() const { return refused_; }
 
  private:

@@ -29,13 +29,13 @@ inline constexpr int cell_column_count = 5;
 inline constexpr std::string_view imported_tables_sql =
     "SELECT id FROM sweeps WHERE backend = 'imported' AND source = resolved";
 
-/// The same for all repeats of a layout, in whatever sweep. A lane's trials differ in micro_batch,
+/// Key that all repeats of a layout have, in all sweeps. A lane's trials differ in micro_batch,
 /// grad_accum and repeat alone.
 [[nodiscard]] inline std::string layout_key_sql(std::string_view of) {
   return fmt::format("{0}lane || '/' || {0}micro_batch || '/' || {0}grad_accum", of);
 }
-/// With the settings of NCCL and of the allocator, as ranks found them: runs under others are no
-/// repeats. `attempt`: the expression of the one that is counted.
+/// Key of a layout with the settings of NCCL and of the allocator, as ranks found them: runs under
+/// others are no repeats. `attempt`: expression of the attempt that is counted.
 [[nodiscard]] inline std::string layout_and_settings_sql(
     std::string_view of, std::string_view attempt) {
   return fmt::format(

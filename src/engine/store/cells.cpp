@@ -74,7 +74,7 @@ struct Offer {
   std::int64_t trial = 0;
 };
 
-/// Of two that are alike the older trial counts, in whatever order they are read.
+/// Keeps the better one of two. Ties go to the older trial, in whatever order runs are read.
 template <class By>
 void offer(std::optional<Offer>& best, const Offer& run, By by) {
   if (!best || by(run) > by(*best) || (by(run) == by(*best) && run.trial < best->trial)) best = run;
@@ -85,7 +85,7 @@ struct CellGather {
   std::int64_t oldest = 0;  ///< id of a trial
   bool ranked = false;
   std::optional<Offer> published{};  ///< `value`: the MFU that its table gives
-  std::optional<Offer> predicted{};  ///< by its predicted speed
+  std::optional<Offer> predicted{};  ///< trial with the highest predicted speed
   std::string why{};                 ///< the cause of the oldest trial that has one
   std::int64_t why_of = 0;
   std::vector<double> values{};
@@ -156,8 +156,8 @@ enum Unranked : std::uint8_t {
   unranked_vars,
 };
 
-/// Which of the columns behind `scanned_by_both` of a ranked row are not NULL in each row. To
-/// ask a million rows for a NULL costs a tenth of the scan.
+/// Columns behind `scanned_by_both` that ranked rows may have values in. A false one is NULL in
+/// every row: to ask a million rows for a NULL costs a tenth of the scan.
 struct FilledColumns {
   bool values = false;
   bool repeats = false;
@@ -165,8 +165,7 @@ struct FilledColumns {
   bool vars = false;
 };
 
-/// What is answered by itself: the runs of one software in a heatmap's cell, with one value of
-/// each var.
+/// Key of a single answer: runs of one software in a heatmap's cell, with one value of each var.
 struct AnswerKey {
   std::uint64_t row = 0;
   std::uint64_t column = 0;
@@ -231,7 +230,7 @@ class Gatherer {
   }
 
   Cells finish(Database& database) {
-    // Of a layout's runs the one in the middle has its value.
+    // The run in the middle by speed has its layout's value.
     for (auto& [key, runs] : repeated_) {
       std::sort(runs.begin(), runs.end(), [](const Offer& a, const Offer& b) {
         return std::pair(a.tokens_per_s_per_gpu, a.trial) <
@@ -265,7 +264,7 @@ class Gatherer {
   }
 
  private:
-  /// Of one place, by software that is not shown.
+  /// Runs of one place by software that is not shown.
   [[nodiscard]] LeftOutRuns left_out_of(
       const std::pair<std::uint64_t, std::uint64_t>& place) const {
     LeftOutRuns left_out;
@@ -281,7 +280,7 @@ class Gatherer {
     return left_out;
   }
 
-  /// If the columns are sizes, and the rows tell all else apart.
+  /// Doubts sizes that scale too well, if the columns are sizes and the rows tell all else apart.
   void doubt_sizes(Cells& cells) const {
     const bool by_nodes = request_.columns == "nodes";
     if (request_.rows != "model" || !(by_nodes || request_.columns == "gpus")) return;
@@ -397,7 +396,7 @@ class Gatherer {
 
   Labels rows_;
   Labels columns_;
-  std::map<std::pair<std::uint64_t, std::uint64_t>, PublishedRun> published_;  ///< by cell
+  std::map<std::pair<std::uint64_t, std::uint64_t>, PublishedRun> published_;  ///< best of each cell
   Labels vars_;
   Runners runners_;
   const HeatmapRequest& request_;
@@ -415,7 +414,7 @@ class Gatherer {
   std::map<std::pair<std::uint64_t, std::string>, std::vector<Offer>> repeated_;
 };
 
-/// What was predicted of the value, in its unit; NULL where nothing is.
+/// Column with the prediction of a value, in its unit; NULL if it has none.
 std::string_view predicted_column(std::string_view value) {
   if (value == "tokens_per_s_per_gpu") return "predicted_tokens_per_s_per_gpu";
   if (value == "train_step_ms") return "predicted_train_step_s * 1000";
@@ -423,7 +422,7 @@ std::string_view predicted_column(std::string_view value) {
   return "NULL";
 }
 
-/// What an imported table says itself.
+/// Column of the MFU that an imported table gives; NULL if there is none.
 std::string published_mfu(const Source& source) {
   constexpr std::string_view label = "published_mfu";
   const auto& vars = source.vars;
@@ -473,14 +472,15 @@ void add_left_out(
   }
 }
 
-/// Those of `scanned_by_both`.
+/// Columns of `scanned_by_both`, as a list.
 std::string columns_of_both(const HeatmapRequest& request) {
   const bool labelled = request.rows == "model" || request.columns == "model";
   return fmt::format("{}, {}, state, outcome, trial_id, {}, runner, runner_version, code_hash",
       identifier(request.rows), identifier(request.columns), labelled ? "NULL" : "model");
 }
 
-/// What an imported table calls so sets nothing.
+/// Vars of a row's cell. Those of an imported table are labels and set nothing, so they are left
+/// out.
 std::string vars_of_cells_sql() {
   return fmt::format("iif(sweep_id IN ({}), '', vars)", imported_tables_sql);
 }
@@ -540,7 +540,7 @@ Cells cells(Database& database, const HeatmapRequest& asked) {
   if (request.columns.empty()) request.columns = world_column(*shapes);
   require_column(source, request.rows);
   require_column(source, request.columns);
-  (void)value_column(request.value);  // one that there is not is told before anything is read
+  (void)value_column(request.value);  // refuses an unknown value before anything is read
   const auto mixture = keep_unmixed(request, *shapes, source);
   const auto is_an_axis = [&](std::string_view column) {
     return request.rows == column || request.columns == column;

@@ -36,7 +36,7 @@ class Committer {
   void put(const ForgetKnowledge& change);
   void put(const SetClock& change) { sql_.clock.run(change.row.boot_id, change.row.ahead); }
 
-  /// All that a tick writes.
+  /// Statements that a tick writes with.
   struct Statements {
     explicit Statements(Database& database);
     Statement sweep;

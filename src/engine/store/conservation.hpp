@@ -23,7 +23,7 @@ class Conservation {
  private:
   struct Counts {
     std::int64_t all = 0;
-    std::int64_t by_state = 0;  ///< those in one of the four states
+    std::int64_t by_state = 0;  ///< trials in one of the four states
   };
   [[nodiscard]] Counts count() const;
 

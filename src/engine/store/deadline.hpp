@@ -12,7 +12,7 @@
 namespace shardsweep::sqlite {
 
 inline constexpr std::chrono::seconds longest_query{30};
-inline constexpr std::chrono::seconds longest_stream{300};  ///< of rows that leave one by one
+inline constexpr std::chrono::seconds longest_stream{300};  ///< rows that leave one by one
 inline constexpr std::size_t most_rows = 2'000'000;
 inline constexpr std::size_t most_bytes = std::size_t{512} << 20;
 

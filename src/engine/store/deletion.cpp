@@ -20,7 +20,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr int most_pages = 4096;            ///< 16 MiB: more than a piece frees
-constexpr std::int64_t trials_per_row = 5;  ///< they have no folders, which take the time
+constexpr std::int64_t trials_per_row = 5;  ///< trials that cost what an attempt does: no folders
 
 struct DoomedRows {
   std::vector<std::int64_t> ids;
@@ -54,7 +54,7 @@ constexpr const char* allocations_of =
     "SELECT id, dir FROM allocations WHERE sweep = ?1 ORDER BY id LIMIT ?2";
 constexpr const char* trials_of = "SELECT id, '' FROM trials WHERE sweep = ?1 ORDER BY id LIMIT ?2";
 
-// What speaks against a node stays, and forgets which attempt said it.
+// Statements that delete attempts. Evidence against a node stays, and forgets its attempt.
 constexpr std::array<const char*, 5> of_attempts{
     "DELETE FROM events WHERE attempt IN (SELECT value FROM json_each(?1))",
     "UPDATE node_evidence SET attempt = NULL WHERE attempt IN (SELECT value FROM "
@@ -125,8 +125,8 @@ bool delete_piece(Database& database, SweepId sweep, std::int64_t rows,
   fail_point("delete.rows");
   transaction.commit();
   fail_point("delete.piece");
-  // What a piece has freed goes back to the file system with it, so that no tick waits for all
-  // of it. A database from before keeps its size: it was not made for this.
+  // Each piece gives what it has freed back to the file system, so that no tick waits for all of
+  // it. An older database keeps its size: it was not made for this.
   database.execute(fmt::format("PRAGMA incremental_vacuum({})", most_pages));
   return last;
 }

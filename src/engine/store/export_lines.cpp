@@ -41,7 +41,7 @@ std::string list_of(const std::vector<LineColumn>& columns, std::string_view pre
     if (column.name == "final_of") {
       text += "(SELECT b.slug FROM trials AS b WHERE b.id = t.final_of)";
     } else if (prefix == "t." && column.name == "outcome") {
-      // One that runs again has its outcome until a new one is durable.
+      // A trial that runs again keeps its outcome until a new one is durable.
       text += "coalesce(t.outcome, t.prior)";
     } else if (prefix == "t." && column.name == "cause") {
       text += "iif(t.outcome IS NULL, t.prior_cause, t.cause)";
@@ -75,7 +75,7 @@ void put_value(OrderedJson& into, const LineColumn& column, const Statement::Use
     if (!(column.name == "detail" && parsed.empty())) into[column.key] = std::move(parsed);
     return;
   }
-  // What a trainer wrote may hold a secret.
+  // A trainer's text may hold a secret.
   into[column.key] = is_sentence(column.name) ? without_assigned_secrets(*text) : *text;
 }
 

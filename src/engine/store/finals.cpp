@@ -14,8 +14,8 @@
 namespace shardsweep::sqlite {
 namespace {
 
-/// What a run is called behind its layout's name: f1 of the first round, again3.1 of the first
-/// round of the third time, else its tool.
+/// Name of a run, behind that of its layout. It is f1 in the first round, again3.1 in the first
+/// round of the third remeasurement, else the run's tool.
 constexpr const char* run_name =
     "iif(?8 > 0, 'again' || ?8 || '.' || ?2 || iif(?10, '-before', ''), "
     "iif(?7 = '', 'f' || ?2, ?7))";
@@ -32,7 +32,7 @@ std::string copy_sql() {
     } else if (column == "repeat") {
       values.emplace_back("?2 + 1");
     } else if (column == "predicted_attempt_s") {
-      // It has run once: that tells more than a prediction.
+      // The time of the layout's first run tells more than a prediction.
       values.emplace_back(
           "?11 * ifnull((SELECT nullif((a.ended_at - a.started_at) * 1e-6, 0.0) FROM attempts "
           "AS a WHERE a.id = b.counted_attempt AND a.started_at > 0), b.predicted_attempt_s)");

@@ -24,7 +24,7 @@ namespace shardsweep::sqlite {
 [[nodiscard]] std::vector<std::string> nodes_of_allocations(
     Database& database, const std::vector<AllocationId>& allocations);
 [[nodiscard]] std::vector<std::int32_t> node_counts_of(Database& database, SweepId sweep);
-/// In the caller's transaction.
+/// Adds trials for these finals and returns their rows, in the caller's transaction.
 std::vector<TrialRow> put_finals(
     Database& database, SweepId sweep, const std::vector<NewFinal>& finals);
 
@@ -38,8 +38,7 @@ struct FinalStanding {
 class FinalStandings {
  public:
   explicit FinalStandings(Database& database);
-  /// Of the cell of this trial; null: it has no finals, or a layout that was measured later is
-  /// not in them.
+  /// Finals of this trial's cell; null: it has none, or they lack a layout that was measured later.
   [[nodiscard]] const FinalStanding* of(TrialId trial);
 
  private:

@@ -13,7 +13,7 @@
 
 namespace shardsweep::sqlite {
 
-/// Of all sweeps of a database.
+/// Clusters of all sweeps of a database, as numbers.
 class Hardware {
  public:
   explicit Hardware(Database& database);
@@ -29,7 +29,7 @@ class Hardware {
 
 /// Some sweeps ran on other clusters than others.
 [[nodiscard]] bool on_several_clusters(Database& database);
-/// The same of what is measured of a source.
+/// True if the measurements of a source come from several clusters.
 [[nodiscard]] bool on_several_clusters(Database& database, const Source& source);
 
 /// Leaves in a source the trials on the cluster with the most measurements. The sentence that

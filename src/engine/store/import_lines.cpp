@@ -38,7 +38,7 @@ std::string dump_of_line(const OrderedJson& json) {
   return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
 }
 
-/// What is written of a value in a message.
+/// A value as text for a message, cut short.
 std::string shown(const OrderedJson& value) {
   constexpr std::size_t most = 40;
   return escaped(dump_of_line(value), most);
@@ -157,7 +157,7 @@ class LineHere {
   std::int64_t number_;
 };
 
-using LineValues = std::map<std::string, Value>;  ///< by column
+using LineValues = std::map<std::string, Value>;  ///< values by column
 
 const std::string& text_in(const LineValues& values, const std::string& column) {
   static const std::string none;
@@ -314,7 +314,7 @@ class LinesIntoInbox {
     result_.name = submitted_.name;
   }
 
-  /// Of an imported table its text stands for a sweep file, which it has none.
+  /// Takes and checks the sweep file. An imported table has none: its own text stands for it.
   void file_of_head(const LineHere& here, OrderedJson& json) {
     if (json.contains("table")) {
       submitted_.source = std::get<std::string>(here.take(json, {.name = "table", .key = "table"}));
@@ -444,7 +444,7 @@ class LinesIntoInbox {
   std::int64_t said_trials_ = 0;
   std::map<std::string, std::int64_t> seen_;  ///< names and identities, with their lines
   std::set<std::string> slugs_;
-  std::map<std::int64_t, std::string> finals_;  ///< by line
+  std::map<std::int64_t, std::string> finals_;  ///< slugs of the trials that finals repeat, by line
 };
 
 /// Lines of trials by their names. What may change without anything having been measured is

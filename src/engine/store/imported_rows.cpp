@@ -51,8 +51,8 @@ struct ImportedRowsSql {
       "ON m.attempt = a.id WHERE t.state = 'ended' AND (t.outcome <> r.outcome OR "
       "m.tokens_per_s_per_gpu IS NOT x.tokens_per_s_per_gpu) ORDER BY r.n LIMIT 1";
   std::string fresh = "SELECT count(*) FROM trials WHERE sweep = ? AND state = 'planned'";
-  // As many as had measured it. Tokens are of one database: behind the sweep's id it is none of
-  // ours.
+  // One allocation for each that measured the import. With the sweep's id in front, a token can't
+  // equal one of this database's own.
   std::string allocations =
       "INSERT INTO allocations (sweep, token, job_name, job_id, dir, backend, nodes, "
       "slots_per_node, state, submission, job_state, created_at, claimed_at, last_beat, "
@@ -65,7 +65,7 @@ struct ImportedRowsSql {
       "UPDATE trials SET runner = r.runner, runner_version = r.runner_version, hidden = "
       "coalesce(r.hidden, 0) FROM incoming_results AS r WHERE trials.sweep = ?1 AND "
       "trials.identity = r.identity";
-  // Nothing of it is to be run, and nothing of it is of the daemon's world.
+  // An imported sweep counts as cancelled: nothing of it is to be run, or is of the daemon's world.
   std::string over = "UPDATE sweeps SET state = 'cancelled' WHERE id = ?";
 };
 

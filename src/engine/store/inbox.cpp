@@ -23,7 +23,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int inbox_wait_ms = 100;  // nobody writes it any more
+constexpr int inbox_wait_ms = 100;  // short: nobody writes an inbox any more
 
 // Staging is made for one submission and dropped with it; a submission that was given up leaves
 // its tables to the next one, which drops them.
@@ -33,7 +33,7 @@ const char* const drop_staging =
     "DROP TABLE IF EXISTS incoming_left_out; DROP TABLE IF EXISTS incoming_results; "
     "DROP TABLE IF EXISTS incoming_attempts;";
 
-/// Everything that a submission asks of the database, with the trials' columns from rows.hpp.
+/// Statements of a submission, with the trials' columns from rows.hpp.
 struct InboxSql {
   std::string taken = "SELECT id, report FROM sweeps WHERE submission = ?";
   std::string staged = "SELECT count(*) FROM sqlite_schema WHERE name = 'incoming_submission'";
@@ -55,7 +55,7 @@ struct InboxSql {
       "?, "
       "fresh = ?, looked_at = ?, gone = ?, in_force = ?, refreshed = ?";
   std::string sweep_of = "SELECT id, revision, resolved_hash FROM sweeps WHERE name = ?";
-  // Until all of its trials are there nothing of it runs.
+  // A new sweep is paused until all of its trials are there.
   std::string begin =
       "UPDATE sweeps SET state = 'paused', revision = 0, submission = '', "
       "held = 'Its trials are being stored.' WHERE id = ?";
@@ -73,10 +73,10 @@ struct InboxSql {
       "runner = ?7, runner_version = ?8, vars = ?9, left_out = ?10, points = ?11, "
       "duplicates = ?12, revision = revision + 1, submission = ?13, submitted_at = ?14 "
       "RETURNING id, revision > 1";
-  // Those that stay or come back take the new file's order. What has ended keeps the prediction
-  // that it was ranked by. The runner's name is part of the identity; older versions of this
-  // program stored the sweep file's word in its place.
-  // The unary plus: looked up by the number of the incoming row, never by a scan of the sweep.
+  // Trials that stay or come back take the new file's order. Ended ones keep the prediction that
+  // they were ranked by. The runner's name is part of the identity; older versions of this program
+  // stored the sweep file's word in its place. The unary plus makes SQLite begin with the numbers
+  // of incoming rows, and never scan the sweep.
   std::string known =
       "UPDATE trials SET runner = ?2, position = i.position, lane = i.lane, hidden = 0, "
       "predicted_memory_bytes = iif(trials.state = 'ended', trials.predicted_memory_bytes, "
@@ -99,8 +99,8 @@ struct InboxSql {
   std::string finals =
       "UPDATE trials SET hidden = (SELECT b.hidden FROM trials AS b WHERE b.id = "
       "trials.final_of) WHERE sweep = ?1 AND final_of IS NOT NULL";
-  // One that still runs was to be cancelled. Whatever comes of it, its trial goes on without
-  // it.
+  // An attempt of a skipped trial that still runs was to be cancelled. Whatever comes of it, the
+  // trial goes on without it.
   std::string revoked =
       "UPDATE attempts SET revoked = 1 WHERE state <> 'ended' AND trial IN (SELECT id FROM "
       "trials WHERE sweep = ?1 AND hidden = 0 AND outcome = 'skipped')";
@@ -193,7 +193,8 @@ void count_outcomes(Database& database, SubmitReport& report) {
   }
 }
 
-/// What was measured elsewhere and what is measured here are never of one sweep.
+/// Refuses an import under a submitted sweep's name, and a submission under an imported one's.
+/// Measurements from elsewhere are never of one sweep with those made here.
 void refuse_other_kind(Database& database, const SubmissionRow& submitted) {
   Statement select(database, inbox_sql().backend);
   auto row = select.use(submitted.name);
@@ -209,14 +210,14 @@ void refuse_other_kind(Database& database, const SubmissionRow& submitted) {
 
 /// How far a submission has come; the columns of incoming_submission.
 struct TakeoverState {
-  bool copied = false;         ///< all of the inbox is staged
+  bool copied = false;         ///< inbox is staged as a whole
   SweepId sweep = 0;           ///< 0: its row is not there yet
   bool first = false;          ///< the sweep's first submission
-  bool edited = false;         ///< its file is another than before
+  bool edited = false;         ///< file is another than before
   std::int64_t placed = 0;     ///< incoming trials up to this number are in the sweep
-  std::int64_t fresh = 0;      ///< of them, new ones
+  std::int64_t fresh = 0;      ///< new ones among the placed
   std::int64_t looked_at = 0;  ///< the sweep's trials up to this id: gone from the file or not
-  std::int64_t gone = 0;       ///< that were
+  std::int64_t gone = 0;       ///< trials gone from the file, among those looked at
   bool in_force = false;       ///< the sweep's row has the new file
   std::int64_t refreshed =
       0;  ///< incoming trials up to this number: known ones are as the file says
@@ -230,7 +231,7 @@ class Takeover {
   Takeover(Database& inbox, Database& database, const SubmissionRow& submitted, Timestamp now)
       : inbox_(inbox), database_(database), submitted_(submitted), now_(now) {}
 
-  /// About `rows` rows. The report: all is done.
+  /// Handles about `rows` rows, and returns the report once all is done.
   std::optional<SubmitReport> go_on(std::int64_t rows) {
     begin_staging(database_, submitted_.nonce);
     read();
@@ -292,7 +293,7 @@ class Takeover {
     auto row = select.use(submitted_.name);
     if (row.next()) {
       taken_.sweep = row.integer(0);
-      // One whose first submission was given up half-way is still at revision 0.
+      // A sweep whose first submission was given up half-way is still at revision 0.
       taken_.first = row.integer(1) == 0;
       taken_.edited = row.view(2) != submitted_.resolved_hash;
       row.run();
@@ -353,7 +354,7 @@ class Takeover {
     if (taken_.in_force) return;
     taken_.in_force = true;
     put_sweep();
-    // What is placed for the first time is as the file says.
+    // New trials are as the file says: a first submission that has no others needs no refresh.
     if (taken_.first && taken_.fresh == trials_) taken_.refreshed = trials_;
   }
 
@@ -401,7 +402,7 @@ class Takeover {
   Timestamp now_;
   TakeoverState taken_;
   std::int64_t trials_ = 0;  ///< staged
-  std::int64_t left_ = 0;    ///< of the rows of this piece
+  std::int64_t left_ = 0;    ///< rows that this piece may still cost
 };
 
 std::optional<SubmitReport> taken_over(Database& database, const std::string& nonce) {

@@ -25,7 +25,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int no_wait = 0;  // nobody else has a new inbox open
+constexpr int no_wait = 0;  // a new inbox is open nowhere else
 
 const char* const submission_table =
     "CREATE TABLE submission (nonce TEXT, name TEXT, source TEXT, resolved TEXT, "
@@ -127,7 +127,7 @@ void put_imported_submission(Database& inbox, const ImportedSweep& imported) {
           .trials = trials});
 }
 
-/// Of a table each trial was tried once, and nothing else is known of that.
+/// Binds the attempt of a table's trial: a single one, of which the table tells its result alone.
 void put_attempt(Statement::Use& row, const ImportedSweep& imported, const ImportedTrial& trial) {
   const bool measured = trial.outcome == Outcome::completed;
   const std::map<std::string_view, Value> known{{"identity", trial.names.identity},

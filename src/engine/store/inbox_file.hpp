@@ -20,7 +20,7 @@ inline constexpr std::int64_t inbox_application_id = 0x7368696e;
 /// so that it grows by itself with an axis, a metric or another column.
 [[nodiscard]] std::int64_t inbox_version();
 
-/// What an inbox says of its sweep: its one row of `submission`.
+/// Head of an inbox: the one row of its `submission`.
 struct SubmissionRow {
   std::string nonce;
   std::string name;

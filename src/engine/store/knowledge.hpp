@@ -11,10 +11,10 @@
 
 namespace shardsweep::sqlite {
 
-/// What is forgotten, and what no sweep learns from any more.
+/// Deletes knowledge that was forgotten and that no sweep learns from any more.
 extern const char* const unused_knowledge_sql;
 
-/// Those that a sweep learns from that was submitted then, in the order of their import.
+/// Knowledge that a sweep learns from if it was submitted then, in the order of import.
 [[nodiscard]] std::vector<KnowledgeText> knowledge_at(Database& database, Timestamp submitted);
 
 }  // namespace shardsweep::sqlite

@@ -8,10 +8,11 @@
 
 namespace shardsweep::sqlite {
 
-/// Of a row c of the checks of nodes and its allocation l: what people read.
+/// Columns that people read of the checks of nodes; c is a check, and l its allocation.
 extern const char* const check_columns;
 
-/// What is not over yet, or still counts, into `world`, whose allocations are there already.
+/// Reads into `world` the states of nodes, evidence that counts, controls, and nodes of live
+/// allocations. The allocations are there already.
 void read_ledger(Database& database, WorldRows& world);
 
 class LedgerWriter {

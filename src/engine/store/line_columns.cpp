@@ -115,7 +115,7 @@ LineColumns line_columns(Database& database) {
   names.insert(names.end(), trial_fact_columns().begin(), trial_fact_columns().end());
   columns.trial = chosen(trials, names);
   for (auto& column : columns.trial) {
-    // By name: ids are of one database. Of software a trial has a snapshot's name.
+    // Names stand for ids, which are of one database. A trial's software is the name of a snapshot.
     if (column.name == "final_of" || column.name == "software") column.kind = LineKind::text;
     // A submission binds them, and a prediction that nobody made is 0.
     if (column.name.starts_with("predicted_"))
@@ -124,7 +124,7 @@ LineColumns line_columns(Database& database) {
   columns.attempt = chosen(columns_of_table(database, "attempts"), attempt_fact_columns());
   for (auto& column : columns.attempt) {
     if (column.name != "allocation") continue;
-    column.kind = LineKind::text;  // its token
+    column.kind = LineKind::text;  // allocation's token
     column.otherwise = "";
   }
   columns.measured = chosen(columns_of_table(database, "measurements"), measured_columns());

@@ -43,21 +43,21 @@ inline constexpr std::array<NotInLines, 19> not_in_lines{{
     {"environment", "may hold secrets"},
 }};
 
-/// Of how a trial ended, beside the columns that a submission has.
+/// Columns of how a trial ended, beside those that a submission has.
 [[nodiscard]] const std::vector<std::string>& trial_fact_columns();
 /// Columns of an attempt that is over.
 [[nodiscard]] const std::vector<std::string>& attempt_fact_columns();
-/// Of a measurement: metrics and what they were measured with.
+/// Columns of a measurement: metrics and what they were measured with.
 [[nodiscard]] const std::vector<std::string>& measured_columns();
 
 enum class LineKind : std::uint8_t { integer, real, text, json };
 
 struct LineColumn {
-  std::string name;  ///< of the table
-  std::string key;   ///< of the line
+  std::string name;  ///< column of the table
+  std::string key;   ///< key in the line
   LineKind kind = LineKind::text;
   bool nullable = false;
-  /// What it is if the line has not got its key; none: NULL, or it must have it.
+  /// Value if the line has not got the key; none: NULL, or the key must be there.
   Value otherwise{};
 };
 
@@ -71,7 +71,7 @@ struct LineColumns {
 /// `database` has the schema.
 [[nodiscard]] LineColumns line_columns(Database& database);
 
-/// Of the first line.
+/// Format of the lines, under its key in the first of them.
 inline constexpr std::int64_t lines_format = 1;
 inline constexpr const char* lines_format_key = "shardsweep_sweep";
 

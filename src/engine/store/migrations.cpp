@@ -34,7 +34,7 @@ ALTER TABLE trials ADD COLUMN again INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE trials ADD COLUMN software TEXT NOT NULL DEFAULT '';
 )sql";
 
-// What other databases have learnt.
+// Knowledge from other databases.
 constexpr const char* knowledge_sql = R"sql(
 -- Files of knowledge that were imported. What was there when a sweep was submitted is what its
 -- search learns from: a file that is forgotten stays as long as such a sweep is there.

@@ -18,7 +18,7 @@ struct MixedVar {
   Value one{};
 };
 
-/// Those that are neither its rows nor its columns.
+/// Vars of a source with several values that are neither the heatmap's rows nor its columns.
 [[nodiscard]] std::vector<MixedVar> mixed_vars(
     Database& database, const Source& source, const HeatmapRequest& request);
 

@@ -49,7 +49,8 @@ Database looked_at(const fs::path& file, OpenMode mode) {
   return database;
 }
 
-/// None where a transaction is unfinished, which a connection for reading can't undo.
+/// Opens a file for reading; none if a transaction is unfinished, which such a connection can't
+/// undo.
 std::optional<Database> opened_frozen(const fs::path& file) {
   try {
     return looked_at(file, OpenMode::frozen);
@@ -76,9 +77,10 @@ bool has_stood_still(const fs::path& journal) {
   return !error && fs::file_time_type::clock::now() - written > long_enough;
 }
 
-/// Of a network file system, where the locks of another host may not be seen. A transaction
-/// that stands still is undone on its writer's host alone: elsewhere nobody knows whether its
-/// writer goes on, and two that write would destroy the database.
+/// Opens a file on a network file system, which may not show the locks of another host. A
+/// transaction that stands still is undone on its writer's host alone. Elsewhere nobody knows
+/// whether its writer goes on, and two that write would destroy the database. If no writer is
+/// known, a transaction is undone once its journal is a minute old.
 Database open_shared(const fs::path& file) {
   if (auto database = opened_after_a_commit(file)) return std::move(*database);
   const auto writer = last_holder(Home{file}.lock());
@@ -105,7 +107,8 @@ Database open_shared(const fs::path& file) {
           file.string(), why));
 }
 
-/// For a user who may only read. Without a write-ahead log nobody has the file open.
+/// Opens a file for a user who may only read. If there is no journal and no write-ahead log beside
+/// it, nobody has the file open.
 Database open_as_guest(const fs::path& file) {
   try {
     return looked_at(file, OpenMode::frozen);

@@ -83,7 +83,7 @@ std::optional<double> read_real(const Statement::Use& row, int column) {
   return row.null(column) ? std::nullopt : std::optional(row.real(column));
 }
 
-/// Of an event's word: a search's bound and a rule skip, a request cancels.
+/// The outcome that an event's word means: a search's bound and a rule skip, a request cancels.
 Outcome outcome_of(const std::string& kind) {
   if (kind == word_of(EventKind::spared) || kind == word_of(EventKind::ruled_out))
     return Outcome::skipped;

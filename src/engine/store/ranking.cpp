@@ -94,8 +94,8 @@ class RankedCells {
   RunsOfCell* runs_ = nullptr;
 };
 
-/// Of the layout that has won: its row, with the answer around it.
-/// Between profile and certainty stands what tells cells apart: cluster and vars.
+/// Row of the layout that has won, with the answer around it. Cluster and vars, which tell cells
+/// apart, stand between profile and certainty.
 std::string best_row(const std::vector<std::string>& vars, bool with_cluster) {
   return fmt::format(
       "SELECT model, seq_len, nodes, gpus, layout, tokens_per_s_per_gpu, mfu, train_step_ms, "
@@ -135,12 +135,14 @@ Table row_of(Statement& select, const CellAnswer& answer) {
   return fetch(select, use);
 }
 
-/// Behind them stand the columns that name and show a layout; they go into its figures.
+/// First columns of layouts_sql(): the trial, and what goes into a layout's figures. The columns
+/// that name and show a layout stand behind them.
 constexpr std::ptrdiff_t columns_for_figures = 6;
 constexpr std::array<const char*, 8> figures_of_layouts{"repeats", "repeat_spread", "resolution",
     "sm_clock_mhz", "step_spread", "steps", "others_cpu", "rank"};
 
-/// Behind runner_version stands what else tells cells apart: cluster and vars.
+/// Rows of measured layouts. Cluster and vars, which tell cells apart as well, stand behind
+/// runner_version.
 std::string layouts_sql(
     const Source& source, const std::vector<std::string>& vars, bool with_cluster) {
   return fmt::format(
@@ -204,7 +206,7 @@ void take_runs(Database& database, const Source& source, const std::string& only
   }
 }
 
-/// Of software that has ranked runs, too: what nobody else has measured wins nothing.
+/// Takes contaminated runs of software that has ranked runs, too: other software wins nothing.
 void take_contaminated(Database& database, const Source& source, const std::string& only,
     const Hardware& hardware, Runners& runners, RankedCells& cells) {
   Statement select(database, best_sql(source, "NULL", "= 'contaminated'", only));
@@ -528,7 +530,7 @@ Table layouts(Database& database, const Selection& selection) {
     places.emplace(std::get<std::int64_t>(rows.rows[row][0]), row);
   Table table{{rows.columns.begin() + columns_for_figures, rows.columns.end()}, {}};
   table.columns.insert(table.columns.end(), figures_of_layouts.begin(), figures_of_layouts.end());
-  std::map<std::size_t, std::vector<Value>> in_order;  // of their first trials
+  std::map<std::size_t, std::vector<Value>> in_order;  // rows by their layout's first trial
   for (const auto& cell : cells) {
     for (std::size_t i = 0; i < cell.answer.layouts.size(); ++i) {
       const auto& layout = cell.answer.layouts[i];

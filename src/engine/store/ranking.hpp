@@ -18,8 +18,8 @@
 
 namespace shardsweep::sqlite {
 
-/// What a person asked to see side by side. A selection that names `runner` or
-/// `runner_version` has asked; so has a heatmap with that column as its rows or columns.
+/// Software that a person asked to see side by side. A selection asks by `--all-versions` or by
+/// naming a column, and a heatmap by its rows or columns.
 struct Mixing {
   bool runners = false;
   bool versions = false;
@@ -27,7 +27,7 @@ struct Mixing {
 };
 [[nodiscard]] Mixing mixing_of(const Selection& selection);
 
-/// What has measured a row, or was to.
+/// Software that has measured a row, or was to.
 struct RunnerOfRow {
   std::string_view model;
   std::string_view runner;
@@ -36,9 +36,9 @@ struct RunnerOfRow {
   std::size_t hardware = 0;
 };
 
-/// Of one model on one cluster, runners (by name, version and code) are not mixed unasked: the
-/// newest that has measured something counts ("newest": submitted last), or the newest of all
-/// where none has.
+/// Software of rows, and which of it counts. On one cluster and for one model, runners (by name,
+/// version and code) are not mixed unasked: the newest counts. It is the one submitted last among
+/// those that have measured something, or among all if none has.
 class Runners {
  public:
   explicit Runners(Mixing mixing) : mixing_(mixing) {}
@@ -48,7 +48,7 @@ class Runners {
   [[nodiscard]] std::size_t size() const { return seen_.size(); }
   /// "mine 1.2".
   [[nodiscard]] std::string name(std::size_t number) const;
-  /// Those that count, by their names.
+  /// Names of the software that counts.
   [[nodiscard]] std::vector<std::string> shown() const;
   /// The number of one that was seen; size(): it was not.
   [[nodiscard]] std::size_t find(const RunnerOfRow& row, bool measured) const;
@@ -74,16 +74,17 @@ class Runners {
     Newness newness{};
     std::size_t newest = 0;
   };
-  /// Those of one model on one hardware; of one runner of it; of one version of that.
+  /// Parts of a group's key: all runners of a model on one hardware, all versions of one runner,
+  /// all codes of one version.
   static constexpr std::size_t all_runners = 2, all_versions = 3, all_codes = 4;
   [[nodiscard]] static std::string group_key(const RunnerOfRow& row, std::size_t parts);
   [[nodiscard]] const Group& group_of(const SoftwareRuns& one, std::size_t parts) const;
   [[nodiscard]] std::size_t number_of(const RunnerOfRow& row) const;
   Mixing mixing_;
   std::vector<SoftwareRuns> seen_;
-  std::unordered_map<std::string, std::size_t> numbers_;  ///< by all that tells them apart
+  std::unordered_map<std::string, std::size_t> numbers_;  ///< numbers of software, by its full key
   std::unordered_map<std::string, Group> groups_;
-  std::map<std::string, std::set<std::string>> codes_;  ///< by name and version
+  std::map<std::string, std::set<std::string>> codes_;  ///< codes by name and version
   std::size_t last_ = 0;                                ///< number that was told last
 };
 

@@ -302,7 +302,7 @@ void export_to(const std::filesystem::path& from, const std::filesystem::path& t
     // The copy is nobody's: whoever opens it shall not read that a daemon holds it.
     Database copy(partial, OpenMode::existing, read_wait_ms);
     copy.execute("UPDATE lease SET held = 0");
-    // It is made to be shown to others, and site files have secrets.
+    // Exports are shown to others, and site files have secrets.
     copy.execute("UPDATE sweeps SET site = ''");
     hide_secrets(copy);
     copy.execute("VACUUM");

@@ -28,7 +28,7 @@ void each_result(Database& database, const ResultsRequest& request, const RowSin
     Database& database, const Selection& selection, const std::string& column);
 [[nodiscard]] std::vector<SweepStatus> status(
     Database& database, const std::vector<std::string>& sweeps);
-/// By the trials that brought these layouts; `name` is the sweep's.
+/// Regressions of a sweep's layouts, by the trials that brought the layouts; `name` is the sweep's.
 [[nodiscard]] std::map<TrialId, Regression> regressions_of(
     Database& database, SweepId sweep, const std::string& name);
 [[nodiscard]] std::vector<Regression> regressions(
@@ -50,12 +50,12 @@ void each_result(Database& database, const ResultsRequest& request, const RowSin
 [[nodiscard]] SweepLines sweep_lines(Database& database, const std::string& name);
 void export_to(const std::filesystem::path& from, const std::filesystem::path& to);
 
-/// What a Selection means, ready to stand in a statement: `rows` is a sub-query with the
-/// columns of `results` and the vars, `where` a condition on it; Chosen's ids are parameters 1
-/// and 2. `trial_rows` has the columns of `trial_results` at least, and is to be counted over.
+/// Meaning of a Selection, ready to stand in a statement. `rows` is a sub-query with the columns of
+/// `results` and the vars, and `where` a condition on it. Chosen's ids are parameters 1 and 2.
+/// `trial_rows` has the columns of `trial_results` at least, and is to be counted over.
 struct Source {
   ResolvedNames chosen;
-  std::vector<std::string> columns;  ///< of results, then vars, then keys of records
+  std::vector<std::string> columns;  ///< columns of results, then vars, then keys of records
   std::vector<std::string> vars;
   std::string rows;
   std::string trial_rows;

@@ -8,7 +8,7 @@
 namespace shardsweep::sqlite {
 namespace {
 
-/// Nothing in it ends a quote, and no part of it is empty.
+/// True if nothing in the key ends a quote, and no part of it is empty.
 bool is_path(const std::string& key) {
   constexpr std::size_t longest = 100;
   const auto fits = [](unsigned char c) {

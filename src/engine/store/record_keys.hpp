@@ -11,8 +11,8 @@
 
 namespace shardsweep::sqlite {
 
-/// Those of `asked` that are keys of a chosen measurement's record with a number, text or truth
-/// value: `bubble_share`, or `phase_ms.forward` within an object.
+/// Names among `asked` that are keys of a chosen measurement's record, with a number, text or truth
+/// value. Examples are `bubble_share`, and `phase_ms.forward` within an object.
 [[nodiscard]] std::vector<std::string> record_keys(
     Database& database, const ResolvedNames& chosen, const std::vector<std::string>& asked);
 

@@ -113,7 +113,7 @@ auto with_results(Database& database, const ResultsRequest& request, Take&& take
   const auto order = order_by(source, request.sort);
   const auto where =
       fmt::format("{}{}", source.where, request.measured_only ? " AND attempt_id IS NOT NULL" : "");
-  // Of rows that are not shown, no more is read than what sorts them.
+  // Rows that are not shown are read no further than sorting needs.
   const auto chosen = request.limit > 0 ? fmt::format(
                                               "trial_id IN (SELECT trial_id FROM {} WHERE {} ORDER "
                                               "BY {} LIMIT {})",

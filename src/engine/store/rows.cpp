@@ -161,7 +161,7 @@ Point read_point(const Statement::Use& row, const SweepSpec& sweep) {
 }
 
 const std::string& trial_row_columns() {
-  // That of the attempt that ended last stands in no column of its own.
+  // The outcome of the attempt that ended last stands in no column of its own.
   static const std::string columns = [] {
     constexpr std::string_view last =
         "iif(t.attempts > 0, (SELECT a.outcome FROM attempts AS a WHERE a.trial = t.id AND "

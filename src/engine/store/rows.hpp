@@ -14,11 +14,12 @@
 
 namespace shardsweep::sqlite {
 
-/// Of a point: axes, repeat, vars, the model's shape, global_batch.
+/// Columns of a point: axes, repeat, vars, the model's shape, global_batch.
 [[nodiscard]] const std::vector<std::string>& point_columns();
-/// Of a trial as it is submitted: names, position, its layout in words, the point, predictions.
+/// Columns of a trial as it is submitted: names, position, its layout in words, the point,
+/// predictions.
 [[nodiscard]] const std::vector<std::string>& submitted_columns();
-/// Of a point left out: constraint_name, why, the point.
+/// Columns of a point left out: constraint_name, why, the point.
 [[nodiscard]] const std::vector<std::string>& left_out_columns();
 
 /// The axes as columns: "t.model, t.nodes, …".
@@ -31,7 +32,7 @@ namespace shardsweep::sqlite {
 
 /// Binds the values of point_columns().
 void bind_point(Statement::Use& row, const SweepSpec& sweep, const Point& point);
-/// The same with labels in place of vars, as a JSON object.
+/// Binds the same values, but for vars: in their place stand labels, a JSON object.
 void bind_point(
     Statement::Use& row, const SweepSpec& sweep, const Point& point, std::string_view labels);
 /// The point back from columns [0, point_columns()) of a row; a model or a var's value that the

@@ -43,7 +43,7 @@ std::int64_t format_after(std::span<const std::string> steps) {
   return first_format - 1 + static_cast<std::int64_t>(steps.size());
 }
 
-/// Of `trials` or of a view: in the table a model's hidden size has a name of its own.
+/// Columns of a model's shape, in `trials` or in a view. The table calls the hidden size otherwise.
 std::string shape_list(bool of_table) {
   std::string list;
   for (const auto& field : shape_fields) {
@@ -86,7 +86,7 @@ void migrate(Database& database, std::span<const std::string> steps) {
   const auto known = format_after(steps);
   refuse_strangers(database, database.integer("PRAGMA user_version"), known);
   if (database.integer("PRAGMA user_version") >= known) return;
-  // All of them or none: on a disk that is full no half of a database remains.
+  // All steps are done or none, so that a full disk leaves no half of a database.
   Transaction transaction(database);
   // Asked again under the lock: somebody else may have done it meanwhile.
   const auto version = database.integer("PRAGMA user_version");

@@ -33,7 +33,7 @@ inline constexpr std::int64_t first_format = 30;
 /// one that is not ours, is refused.
 void migrate(Database& database, std::span<const std::string> steps = migrations());
 
-/// The same for an empty file. An older database stays as it is: its daemon may be running.
+/// Makes the tables of an empty file. An older database stays as it is: its daemon may be running.
 void migrate_new(Database& database);
 
 /// Refuses what migrate() would refuse or change: readers change nothing. `lock` is that of the

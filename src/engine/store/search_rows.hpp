@@ -10,7 +10,7 @@
 
 namespace shardsweep::sqlite {
 
-/// In the order of the plan.
+/// Rows of the trials that are in the sweep file, in the order of the plan.
 [[nodiscard]] std::vector<SearchRow> search_rows(
     Database& database, SweepId id, const SweepSpec& sweep);
 

@@ -19,7 +19,7 @@ using Json = nlohmann::json;
 
 struct SelectionSql {
   const char* sweep = "SELECT id FROM sweeps WHERE name = ?";
-  // With a sweep's name, or '' for any sweep.
+  // Trials of a slug. The sweep's name may be '', for any sweep.
   const char* slug =
       "SELECT t.id FROM trials AS t JOIN sweeps AS s ON s.id = t.sweep "
       "WHERE t.slug = ?2 AND ?1 IN ('', s.name)";

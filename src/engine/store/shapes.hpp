@@ -17,8 +17,8 @@
 
 namespace shardsweep::sqlite {
 
-/// What decides over columns, and what must not be mixed: a row per model, sequence length,
-/// nodes and gpus, with the number of trials and of the completed ones.
+/// Shapes of trials, which decide over columns and must not be mixed. A row has a model, sequence
+/// length, nodes and gpus, with the number of trials and of the completed ones.
 struct Shapes {
   static constexpr std::array<std::string_view, 4> names{"model", "seq_len", "nodes", "gpus"};
   static_assert(names_all(names, AxisUse::cell));
@@ -37,8 +37,8 @@ struct Shapes {
 
 [[nodiscard]] Shapes shapes_of(Database& database, const Source& source);
 
-/// Of all trials, hidden ones too, and not counted: some looks at the index for each. None
-/// where there are many.
+/// Shapes of all trials, hidden ones too, without counts: each takes some looks at the index. None
+/// if there are many.
 [[nodiscard]] std::optional<Shapes> few_shapes(Database& database);
 
 }  // namespace shardsweep::sqlite

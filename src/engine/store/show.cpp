@@ -123,7 +123,7 @@ Table turned(const Table& table) {
   return result;
 }
 
-/// What is known of one sweep or trial, gathered under its name.
+/// Sections about one sweep or trial, under its name.
 class Sheet {
  public:
   Sheet(std::vector<Section>& sections, std::string thing)

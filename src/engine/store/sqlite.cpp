@@ -14,7 +14,7 @@ namespace {
 // Bytes; far above a sweep file, far below what printf('%999999999d', 1) would take.
 constexpr int longest_value = 64 << 20;
 
-// What a caller can do about it decides the kind (result.hpp).
+// Classifies a code by what a caller can do about it (result.hpp).
 FaultKind kind_of(int code) {
   switch (code & 0xff) {
     case SQLITE_BUSY:

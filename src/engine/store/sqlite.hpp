@@ -57,10 +57,10 @@ auto guarded(Body&& body) -> Result<decltype(body())> {
 }
 
 enum class OpenMode : std::uint8_t {
-  create,    ///< made where it does not exist
-  existing,  ///< for reading and writing, never made: a read-only open fails on a hot journal
-  frozen,    ///< for reading alone
-  snapshot,  ///< for reading alone a file that nobody has open: no lock, no file beside it
+  create,    ///< made if it does not exist
+  existing,  ///< opened to read and write, never made: a read-only open fails on a hot journal
+  frozen,    ///< opened to read
+  snapshot,  ///< opened to read a file that nobody has open: no lock, no file beside it
 };
 
 /// A connection. Foreign keys are on, and "…" never means a string.
@@ -93,15 +93,15 @@ class Database {
 
 /// Throws what `code` means for a user of this connection.
 [[noreturn]] void fail(sqlite3* handle, const std::string& where, int code);
-/// As SQLite fails on a disk with this errno; 0: it is well.
+/// Fails as SQLite does on a disk with this errno; 0: does nothing.
 void fail_by_errno(int error, const Database& database);
 
 /// A prepared statement, to be used again and again.
 class Statement {
  public:
   Statement(Database& database, std::string_view sql);
-  /// Of a user's text: `rest` is what stands behind the first statement. Without a statement it
-  /// is empty().
+  /// Prepares the first statement of a user's text; `rest` is what stands behind it. Without a
+  /// statement it is empty().
   Statement(Database& database, std::string_view sql, std::string_view& rest);
   Statement(Statement&& other) noexcept;
   Statement& operator=(Statement&&) = delete;
@@ -140,7 +140,7 @@ class Statement {
 
     /// True while there is a row.
     [[nodiscard]] bool next();
-    /// To the end.
+    /// Executes to the end.
     void run();
 
     // columns of the current row, from 0

@@ -10,7 +10,8 @@
 namespace shardsweep::sqlite {
 namespace {
 
-// Until a side run has ended its sweep has not; how it has ended is no verdict on anything.
+// Statements of a sweep's status. A sweep has not ended before its side runs have. How these end is
+// no verdict on anything.
 struct StatusSql {
   std::string sweeps = R"sql(
     SELECT id, name, iif(backend = 'imported', backend, state), submitted_at,
@@ -127,8 +128,8 @@ void read_spared(Database& database, SweepStatus& status) {
     status.spared.emplace_back(row.text(0), row.integer(1));
 }
 
-/// What has not ended, by its predictions as measured ones turned out; a trial without a
-/// prediction takes as long as the others on average.
+/// Estimates the time that is left by predictions, corrected as measured ones turned out. A trial
+/// without a prediction takes as long as the others on average.
 void estimate(Database& database, SweepStatus& status) {
   double mean = 0;
   {
@@ -150,7 +151,7 @@ void estimate(Database& database, SweepStatus& status) {
 
 }  // namespace
 
-/// By what its layouts' remeasurements have said one after the other.
+/// Follows what remeasurements have said of each layout: the last word stands.
 std::map<TrialId, Regression> regressions_of(
     Database& database, SweepId sweep, const std::string& name) {
   std::map<TrialId, Regression> standing;

@@ -49,7 +49,7 @@ std::string trials_that(std::string_view from) {
   return fmt::format("SELECT {} {}", trial_row_columns(), from);
 }
 
-/// All that the daemon asks besides inbox.cpp, commit.cpp and lease.cpp.
+/// Statements of the daemon, besides those of inbox.cpp, commit.cpp and lease.cpp.
 struct StoreSql {
   // A trial is of the world when it may still run, when its oom tells about larger ones of its
   // lane, or when something of it is still alive, whatever was cancelled or edited away. Until
@@ -71,7 +71,7 @@ struct StoreSql {
                   "'cancelled' AND t.hidden = 0 AND t.id IN (SELECT a.trial FROM allocations "
                   "AS l CROSS JOIN controls AS c ON c.allocation = l.id AND c.time <> 'check' "
                   "CROSS JOIN attempts AS a ON a.allocation = l.id WHERE l.state <> 'ended')")};
-  // All of them, also those that are over: they are few, and any of them can be resumed.
+  // All sweeps, also those that are over: they are few, and any of them can be resumed.
   std::string sweeps = fmt::format("SELECT {} FROM sweeps", columns_of<SweepRow>());
   std::array<std::string, 2> attempts{
       fmt::format("SELECT {} FROM attempts WHERE state <> 'ended'", columns_of<AttemptRow>()),
@@ -86,7 +86,8 @@ struct StoreSql {
   std::string next_attempt = "SELECT ifnull(max(id), 0) + 1 FROM attempts";
   std::string next_allocation = "SELECT ifnull(max(id), 0) + 1 FROM allocations";
   std::string point = fmt::format("SELECT {} FROM trials WHERE id = ?", list(point_columns()));
-  // By the index of what was measured: one that is measured anew is not among them meanwhile.
+  // Losses of trials that must agree, by the index of what was measured. A trial that is measured
+  // anew is not among them meanwhile.
   std::string losses =
       "SELECT m.loss FROM trials AS t CROSS JOIN trials AS o ON o.outcome = 'completed' AND "
       "o.sweep = t.sweep AND o.id <> t.id AND o.model = t.model AND o.seq_len = t.seq_len AND "
@@ -95,7 +96,7 @@ struct StoreSql {
       "o.runner_version = t.runner_version CROSS JOIN attempts AS a ON a.trial = o.id AND "
       "a.counted = 1 CROSS JOIN measurements AS m ON m.attempt = a.id WHERE t.id = ? AND "
       "m.mark IS NULL AND m.loss IS NOT NULL AND m.steps + m.warmup = ? LIMIT 100";
-  // As anything_alive() says it of a world, and of everything that is stored.
+  // Condition of anything_alive(), over everything that is stored instead of a world.
   std::string work_left =
       "SELECT EXISTS (SELECT 1 FROM allocations WHERE state <> 'ended' AND backend <> "
       "'outside') OR EXISTS (SELECT 1 FROM sweeps AS s WHERE s.backend <> 'outside' AND "
@@ -281,7 +282,7 @@ class SqliteStore final : public Store {
 
   Database database_;
   Lease lease_;
-  std::optional<Committer> committer_;  ///< of the present format: since the lease was taken
+  std::optional<Committer> committer_;  ///< made with the lease, once the format is current
   StoreSql sql_;
   std::int64_t commits_ = 0;
 };
@@ -294,16 +295,16 @@ void make_private(const std::filesystem::path& file) {
   if (made >= 0) ::close(made);  // else it is there, or SQLite says why it can't be made
 }
 
-/// Whoever could give the name to another file between the look at it (home/home.cpp) and the
-/// open has had no use of it: what SQLite has open is looked at once more.
+/// Looks once more at the file, as SQLite has it open: it may have been exchanged since the first
+/// look (home/home.cpp).
 ///
-/// SQLite's VFS for unix opens by name. It takes no descriptor of a folder or a file, and
-/// resolves names below /proc/self/fd to those of the files before it opens them. It does say
-/// whether the name still means the file that it has open (SQLITE_FCNTL_HAS_MOVED compares both
-/// inodes), so what holds of the name now holds of that file. What it does not permit is the
-/// same for -journal, -wal and -shm, which it opens by their names whenever it needs them:
-/// theirs are refused as they lie there when a program starts, and a folder that others can't
-/// write, or one with the sticky bit, keeps them from being exchanged later.
+/// SQLite's VFS for unix opens by name. It takes no descriptor of a folder or a file, and resolves
+/// names below /proc/self/fd to those of the files before it opens them. It does say whether the
+/// name still means the file that it has open (SQLITE_FCNTL_HAS_MOVED compares both inodes). So
+/// what holds of the name now holds of that file. The same is not possible for -journal, -wal and
+/// -shm, which it opens by their names whenever it needs them. Those of other users are refused as
+/// they lie there when a program starts. A folder that others can't write, or one with the sticky
+/// bit, keeps them from being exchanged later.
 void check_opened(const Database& database, const std::filesystem::path& file) {
   int moved = 0;
   sqlite3_file_control(database.handle(), "main", SQLITE_FCNTL_HAS_MOVED, &moved);
@@ -352,9 +353,8 @@ Result<std::unique_ptr<Store>> Store::open(const std::filesystem::path& file) {
     fail_point("store.create");
     sqlite::Database database(file, sqlite::OpenMode::create, sqlite::open_wait_ms);
     sqlite::check_opened(database, file);
-    // What `delete` frees can then be given back in pieces. Of a new file alone: one that has
-    // pages keeps its kind, and would be locked for it, which a writer that stands still
-    // prevents.
+    // Lets `delete` give pages back in pieces. A file that has pages keeps its kind, so only a new
+    // one is asked. The pragma needs a lock, which a writer that stands still does not give.
     std::error_code unknown;
     if (std::filesystem::file_size(file, unknown) == 0)
       database.execute("PRAGMA auto_vacuum = INCREMENTAL");

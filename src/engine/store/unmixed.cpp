@@ -13,7 +13,7 @@
 namespace shardsweep::sqlite {
 namespace {
 
-/// What numbers of one cell must not differ in, beside the axes that were asked for.
+/// Columns in which numbers of one cell must not differ, beside the axes that were asked for.
 std::vector<std::string> unmixed_columns(const HeatmapRequest& request) {
   const auto is_axis = [&](std::string_view name) {
     return request.rows == name || request.columns == name;
