@@ -44,7 +44,7 @@ std::string who(int rank) {
   return rank < 0 ? "the step" : fmt::format("rank {}", rank);
 }
 
-/// What a rank recorded, with the exit code that it left with.
+/// Adds the exit code or signal that a rank left with to what it recorded.
 Evidence with_exit(Evidence first, const std::vector<Evidence>& all) {
   if (first.rank < 0 || first.ending.exit_code >= 0 || first.ending.signal != 0) return first;
   for (const auto& one : all) {
@@ -80,7 +80,7 @@ void join(Fact& fact, const Fact& more) {
 /// An exit code or signal that any failure can lead to.
 bool tells_nothing(const Evidence& one) {
   if (one.ending.source != SaidBy::exit || one.ending.outcome != Outcome::crashed) return false;
-  // Of a program that does not keep to the contract its codes tell nothing either.
+  // The codes of a program that does not keep to the contract tell nothing either.
   const auto row = runner_exit(one.ending.exit_code);
   const bool means_that = row && row->outcome == one.ending.outcome;
   // 126 and 127 are a shell's and our own: what could not be started is said with them.
@@ -109,20 +109,20 @@ void take_over(Evidence& one, int rank, const LogFinding& finding) {
   add_clause(one.ending.cause, finding.remedy);
 }
 
-/// When a cause was there that nobody has noticed: before the watch lost its patience, and
-/// with the failure elsewhere that the rank was ended for; else after what is known.
+/// Time of a cause that nobody has noticed. It is before a watch's verdict, or the failure
+/// elsewhere that the rank was ended for, else right after what is known.
 Timestamp time_unnoticed(const std::vector<Evidence>& evidence, Timestamp now) {
   Timestamp at = now;
   for (const Evidence& one : evidence) {
     if (one.aside) continue;
-    // Of a verdict and of another's failure the lead has told us a while later.
+    // The lead tells of verdicts and of others' failures a while after them.
     const bool told = one.ending.source == SaidBy::policy || one.ending.source == SaidBy::request;
     at = std::min(at, told ? one.at - notice_window_us : one.at + 1);
   }
   return at;
 }
 
-/// What is known of a rank: what still needs an explanation, else the first. A step names no
+/// Evidence about a rank that still needs an explanation, else the first about it. A step names no
 /// rank, so the first log that tells something explains it.
 Evidence* evidence_about(std::vector<Evidence>& evidence, int rank) {
   Evidence* known = nullptr;
@@ -136,12 +136,12 @@ Evidence* evidence_about(std::vector<Evidence>& evidence, int rank) {
   return known;
 }
 
-/// Nobody failed: it was asked for, or the scheduler wanted the nodes back.
+/// True if nobody failed: the end was asked for, or the scheduler wanted the nodes back.
 bool ended_on_purpose(const Evidence& one) {
   return one.ending.outcome == Outcome::cancelled || one.ending.outcome == Outcome::preempted;
 }
 
-/// What says something else than the verdict, and does not follow from the first cause.
+/// Evidence that says something else than the verdict, and does not follow from the first cause.
 std::string contradictions(const Evidence& verdict, const std::vector<Evidence>& all) {
   constexpr int most = 3;
   std::string text;
@@ -150,7 +150,7 @@ std::string contradictions(const Evidence& verdict, const std::vector<Evidence>&
     const bool follows = one.secondary || one.only_a_witness ||
         one.ending.source == SaidBy::request || (one.rank >= 0 && one.rank == verdict.rank);
     if (one.ending.outcome == verdict.ending.outcome || (follows && !one.aside)) continue;
-    if (verdict.ending.outcome == Outcome::completed && !one.aside) continue;  // it is in the cause
+    if (verdict.ending.outcome == Outcome::completed && !one.aside) continue;  // the cause has it
     if (++count > most) break;
     add_clause(text, fmt::format("{}: {}", name(one.ending.outcome), one.ending.cause));
   }

@@ -34,7 +34,7 @@ struct Evidence {
 // ---- evidence
 
 [[nodiscard]] Evidence evidence_of_error(const Record& record, int rank, Timestamp at);
-/// Whose exit codes they are: of a runner that keeps to the contract, or of any program.
+/// Kinds of exit codes: those of a runner that keeps to the contract, or of any program.
 enum class ExitCodes : std::uint8_t { contract, any };
 /// A rank of -1 is the Slurm step of all ranks.
 /// `last_line`: what the rank printed last, may be empty. Exit code 0 is no evidence.
@@ -47,21 +47,22 @@ enum class ExitCodes : std::uint8_t { contract, any };
 [[nodiscard]] Evidence evidence_of_signal(int rank, int signal, Timestamp at, bool told);
 /// The kernel killed it because the job's memory was used up.
 [[nodiscard]] Evidence evidence_of_memory_kill(int rank, Timestamp at);
-/// Its program could not be started: nothing ran, and nothing is the trial's fault.
+/// Evidence of a program that could not be started: nothing ran, and nothing is the trial's fault.
 [[nodiscard]] Evidence evidence_of_no_start(
     int rank, int error, const std::string& what, Timestamp at);
-/// What was written could not be kept, so what the ranks did afterwards says nothing of the
-/// trial: `why` becomes the cause. An out-of-memory, a refusal and what was asked for stay.
+/// Blames storage that could not keep what was written: `why` becomes the cause. What the ranks did
+/// afterwards says nothing of the trial. Records, an out-of-memory, a refusal and a requested end
+/// stay the cause.
 void blame_storage(std::vector<Evidence>& evidence, const std::string& why, Timestamp at);
 /// `node`: which of them says it; where it happened on another one, that one is named. What is
 /// said of the node beside its first cause (leaked, also, mark) is added up by the lead.
 [[nodiscard]] Evidence evidence_of_node(const NodeEnded& ended, const std::string& node = "");
 
-/// What one rank's output (-1: the step's) adds. `finding`: none if no rule knows a line of it.
-/// An exit code or signal that means nothing by itself gets its meaning from the log. In a rank
-/// that was ended for another's failure or by a watch, a cause in the log is older than that; what
-/// contradicts a record stays beside it. A user's own rule is right against all of them.
-/// `alone`: if nothing else says that anything went wrong, a cause in the log does.
+/// Adds what one rank's output tells (-1: the step's). `finding`: none if no rule knows a line of
+/// it. An exit code or signal that means nothing by itself gets its meaning from the log. A rank
+/// may have been ended for another's failure or by a watch: then a cause in its log is older than
+/// that. A cause that contradicts a record stays beside it, but a user's own rule is right against
+/// all of them. `alone`: if nothing else says that anything went wrong, a cause in the log does.
 void join_log(std::vector<Evidence>& evidence, int rank, const std::optional<LogFinding>& finding,
     Timestamp now, bool alone);
 /// The user's own causes, held against what the evidence itself says.
