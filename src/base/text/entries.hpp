@@ -26,14 +26,15 @@ struct TableValue {
   std::string_view section{};  ///< the last key at the margin
   std::string_view key{};      ///< empty: it is the section's own, or an item of a list of texts
   bool fresh = false;          ///< begins an item of a list
-  std::string text{};          ///< without its quotes
-  std::string wrong{};         ///< what is: no text for this key
+  std::string text{};          ///< text without its quotes
+  std::string wrong{};         ///< mistake in the value; empty: none
 };
 
 /// Values in the order of the text. Throws std::invalid_argument, which names the line.
 [[nodiscard]] std::vector<TableValue> read_table(std::string_view yaml);
 
-/// What is wrong with a text or a word for this key, in words; empty: nothing.
+/// Mistakes in words: of a text for this key, empty if there is none; and of a text that is no word
+/// of the key.
 [[nodiscard]] std::string mistake_in(
     std::string_view key, const KeyFacts& facts, std::string_view text);
 [[nodiscard]] std::string no_word_of(
@@ -47,11 +48,11 @@ struct EntryMistake {
 };
 template <class T>
 struct ReadEntries {
-  std::vector<T> entries{};  ///< without those that have a mistake
+  std::vector<T> entries{};  ///< entries without a mistake
   std::vector<EntryMistake> mistakes{};
 };
 
-/// What items of one list have in common, and what messages call one: "rule".
+/// Keys and names of the items of one list, and what messages call an item: "rule".
 struct EntryKeys {
   std::string_view noun;
   std::vector<std::string_view> known{};
