@@ -17,7 +17,7 @@
 namespace shardsweep::config {
 namespace {
 
-constexpr std::size_t most_value_bytes = 32768;  // of a variable
+constexpr std::size_t most_value_bytes = 32768;  // limit of a variable
 
 /// A plain scalar, for numbers and booleans: quotes say that a text was meant.
 Result<std::string_view> plain(const YamlNode& node, std::string_view what, std::string_view kind) {
