@@ -7,7 +7,7 @@
 
 namespace shardsweep {
 
-/// Each with its columns or its struct, and behind "by" its parameters.
+/// Lists, each with its columns or its struct, and behind "by" its parameters.
 enum class Listing : std::uint8_t {
   live_jobs,           ///< dir, of allocations that have not ended, but for those outside
   live_folders,        ///< dir, of attempts and allocations that have not ended
@@ -27,8 +27,9 @@ enum class Listing : std::uint8_t {
   trace_jobs,          ///< TracedJob
   trace_attempts,      ///< TracedAttempt; by a JSON array of trials
   pull_request,        ///< PullRequestRow; by a JSON array of trials
-  // For a bug report; by the sweep's id. The newest rows, the oldest of them first. Neither the
-  // sweep file's text nor the site's: a database of an earlier version may have secrets there.
+  // Rows for a bug report, by the sweep's id: the newest ones, the oldest of them first. Texts of
+  // the sweep file and of the site are not among them: a database of an earlier version may have
+  // secrets there.
   bundle_sweep,
   bundle_counts,
   bundle_incomplete_trials,

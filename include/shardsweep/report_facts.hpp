@@ -21,7 +21,7 @@ struct ReportedSweep {
   std::string runner_version;
   std::int64_t revision = 0;
   Timestamp submitted_at = 0;
-  std::string resolved;  ///< its file; of an imported table what it was
+  std::string resolved;  ///< text of the sweep file, or of an imported table
   std::string job_template;
 };
 template <>
@@ -37,10 +37,10 @@ inline constexpr auto described<ReportedSweep> = Entries{
     Field{"job_template", &ReportedSweep::job_template},
 };
 
-/// One that has started.
+/// An attempt that has started.
 struct ReportedAttempt {
   std::int64_t allocation = 0;
-  std::string outcome;  ///< its state, if it has not ended
+  std::string outcome;  ///< outcome, or the state if it has not ended
   Timestamp started_at = 0;
   Timestamp ended_at = 0;  ///< 0: not yet
 };
@@ -52,7 +52,7 @@ inline constexpr auto described<ReportedAttempt> = Entries{
     Field{"ended_at", &ReportedAttempt::ended_at},
 };
 
-/// One that was claimed.
+/// An allocation that was claimed.
 struct ReportedAllocation {
   std::int64_t id = 0;
   std::string job_name;
@@ -75,17 +75,17 @@ inline constexpr auto described<ReportedAllocation> = Entries{
     Field{"imported", &ReportedAllocation::imported},
 };
 
-/// Where the numbers come from.
+/// Sources of a report's numbers.
 struct ReportSources {
   std::vector<ReportedSweep> sweeps;
-  std::vector<ReportedAllocation> allocations;  ///< by time
+  std::vector<ReportedAllocation> allocations;  ///< sorted by time
 };
 
 /// Maps in a table are `key=value` with `;` between them, times microseconds.
 struct ReportFacts : ReportSources {
-  Table trials;                           ///< of the selection, with measurement and evidence
-  std::vector<ReportedAttempt> attempts;  ///< by allocation and time
-  // As they are shown.
+  Table trials;                           ///< selected trials, with measurement and evidence
+  std::vector<ReportedAttempt> attempts;  ///< sorted by allocation and time
+  // Tables as a report shows them.
   Table controls;
   Table checks;     ///< checks of nodes, before an allocation's first attempt
   Table side_runs;  ///< side runs with the folders of their attempts

@@ -181,7 +181,7 @@ class Reader {
       Listing listing, const std::vector<Value>& bound = {}) {
     return list(listing, bound).map(&typed_rows<Row>);
   }
-  /// Its first column.
+  /// Texts in the first column of a list.
   [[nodiscard]] Result<std::vector<std::string>> texts(
       Listing listing, const std::vector<Value>& bound = {}) {
     return list(listing, bound).map(&first_texts);
