@@ -108,8 +108,8 @@ Result<bool> RequestDesk::serve_or_refuse(const PendingRequest& waiting) {
     Answer answer;
     answer.id = waiting.id;
     answer.fault = {FaultKind::internal, fmt::format("nothing was changed. {}", broken.what())};
-    (void)answer_request(parts_.home, answer);  // without an answer the next daemon would meet it
-                                                // again
+    // The next daemon would meet a request without an answer again.
+    (void)answer_request(parts_.home, answer);
     throw;
   }
 }
