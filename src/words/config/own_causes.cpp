@@ -23,7 +23,7 @@ struct PlacedValues {
   std::vector<std::pair<const YamlNode*, const YamlNode*>> places{};
 };
 
-/// What no line of a log can tell is no outcome of a user's cause.
+/// Mistake if no line of a log can tell this outcome of a user's cause; empty if there is none.
 std::string outcome_of_no_line(std::string_view text) {
   std::vector<std::string_view> words;
   for (const Outcome outcome : cause_outcomes)
