@@ -396,7 +396,8 @@ class Gatherer {
 
   Labels rows_;
   Labels columns_;
-  std::map<std::pair<std::uint64_t, std::uint64_t>, PublishedRun> published_;  ///< best of each cell
+  std::map<std::pair<std::uint64_t, std::uint64_t>, PublishedRun>
+      published_;  ///< best of each cell
   Labels vars_;
   Runners runners_;
   const HeatmapRequest& request_;
