@@ -108,6 +108,7 @@ class CellSearch {
   [[nodiscard]] bool is_spared(std::size_t number) const {
     return candidates_[number].status == Candidate::Status::spared;
   }
+  [[nodiscard]] bool has_ended(std::size_t number) const { return candidates_[number].has_ended(); }
   [[nodiscard]] bool has_spared() const { return spared_ > 0; }
   /// Reason why a point that waits most likely does not fit, by this cell's measurements. It is
   /// only spared: later measurements may take that back.

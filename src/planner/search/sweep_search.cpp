@@ -8,6 +8,7 @@
 #include "predict/memory.hpp"
 #include "predict/predictor.hpp"
 
+#include <shardsweep/invariant.hpp>
 #include <shardsweep/metric.hpp>
 
 #include <fmt/format.h>
@@ -163,6 +164,8 @@ void SweepSearch::sync(const std::vector<const TrialRow*>& waiting, Advice& advi
   for (std::size_t i = 0; i < rows.size(); ++i) {
     auto& place = places_[i];
     const auto* const row = rows[i];
+    // Measured once, and planned again for a doubt about that run: the search has its answer.
+    if (row != nullptr && place.cell->search.has_ended(place.number)) advice.order.push_back(row);
     const bool changes = !place.is_told || (place.waits == nullptr) != (row == nullptr);
     place.waits = row;
     place.is_told = true;
@@ -244,6 +247,9 @@ SweepSearch::Advice SweepSearch::advise(const std::vector<const TrialRow*>& wait
       advice.order.push_back(place.waits);
     }
   }
+  INVARIANT(advice.order.size() + advice.skip.size() == waiting.size(),
+      "each trial that waits is started or left out", advice.order.size(), advice.skip.size(),
+      waiting.size());
   return advice;
 }
 

@@ -146,6 +146,18 @@ TEST_CASE("what a trial measured changes the order of those that wait") {
   CHECK(place_in(after, 4) > place_in(after, 6));
 }
 
+TEST_CASE("a trial that runs once more for a doubt about its first run is the next to start") {
+  SearchCase test({.runs = 2});
+  for (const TrialId id : {1, 5})
+    test.measure(id, 9000);
+  test.search.observe(test.world.changes());
+  CHECK(test.search.advise(test.waiting()).order.empty());
+  test.world.edit(test.rows.trials.at(5))->state = State::planned;
+  const auto advice = test.search.advise(test.waiting());
+  REQUIRE(advice.order.size() == 1);
+  CHECK(advice.order.front()->id == 5);
+}
+
 TEST_CASE("when the runs of a cell are used the rest ends skipped with the bound as its cause") {
   SearchCase test({.runs = 2});
   test.decide();
