@@ -112,8 +112,8 @@ struct RecordedOptions {
 [[nodiscard]] Result<RecordedSweep> read_recorded(
     const std::filesystem::path& file, const RecordedOptions& options);
 
-/// Names under which labels stand beside our own columns in `results`: small letters, digits
-/// and '_'; one of ours gets `published_` before it. All different.
+/// Names of the labels' columns in `results`, all different: small letters, digits and '_'. A
+/// label with the name of a column of ours gets `published_` in front.
 [[nodiscard]] std::vector<std::string> label_names(const RecordedSweep& sweep);
 
 /// Leaves the rows for which an expression is true: over axes, global_batch, the model's shape,

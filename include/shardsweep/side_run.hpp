@@ -13,7 +13,7 @@
 
 namespace shardsweep {
 
-/// Stored text; empty: it is a measured run.
+/// Kind of a run beside the measured ones. The database has its word; `none` is the empty one.
 enum class SideRun : std::uint8_t {
   none,
   profile,  ///< run of a cell's winner: its first rank runs under a profiler

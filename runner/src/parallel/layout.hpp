@@ -67,7 +67,7 @@ struct Layout {
   bool overlap = true;
   i64 bucket_bytes = i64{25} << 20;
   Habits habits;
-  Scaling fp8 = Scaling::none;  // scaling of the layers' products
+  Scaling fp8 = Scaling::none;  // scaling of the layers' matrix products
   MoeRouting moe_routing = MoeRouting::learned;
   double moe_capacity = 0;  // rows of an expert / what balance gives it; 0: all that come
   double moe_aux_loss = 0;  // coefficient of the loss for balance

@@ -193,7 +193,7 @@ std::string units_meant(std::span<const Unit> units, const Quantity& quantity) {
     name.remove_prefix(1);
   std::string meant;
   for (const auto& unit : units) {
-    // 80G, 80gb and 80gib each begin a unit, up to letters' case.
+    // Suggest a unit whose name begins with what stands there, in any case: G, gb and gib are GiB.
     const auto begin = unit.name.substr(0, name.size());
     const bool starts = !name.empty() && same_but_case(begin, name);
     const bool binary = name.size() <= 2 && unit.name.size() >= 2 && unit.name[1] == 'i' &&

@@ -411,7 +411,7 @@ class Gatherer {
   std::vector<std::pair<Key, CellGather>> gathered_;
   std::uint64_t last_key_ = 0;
   std::size_t last_place_ = 0;
-  /// Shown values, if every one is asked for: by key and layout.
+  /// Values of each layout's runs, by the candidate's key and the layout; for a median or a p90.
   std::map<std::pair<std::uint64_t, std::string>, std::vector<Offer>> repeated_;
 };
 

@@ -86,7 +86,7 @@ class Grammar {
   void program(const char* name, Words& target, const char* value, const std::string& help);
 
   // Options that several commands have.
-  /// --format of tables and of those pictures, and --wide.
+  /// Declares --format for tables and for `pictures`, and --wide.
   void format(const Words& pictures = {});
   /// --format of these words alone.
   void form(const std::string& help, const Words& words);

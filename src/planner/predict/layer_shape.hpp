@@ -67,7 +67,7 @@ struct LatentAttention {
   return real(middle.layers) / real(middle.stages);
 }
 
-/// Parameters of matrices count without division by tp.
+/// Shape of a layer. Its counts of parameters are of whole matrices, not of one tp rank's part.
 struct LayerShape {
   double layers, hidden, ffn, heads, kv_share, vocab;  // kv_share: g/a
   double query;                                        // values of all heads' queries

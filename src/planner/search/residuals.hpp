@@ -95,7 +95,7 @@ class ResidualModel {
   struct Posterior {
     double mean = 0;
     double sigma = 0;  ///< standard deviation of what a run would measure there
-    double noise = 0;  ///< part of that variance which is a run's own
+    double noise = 0;  ///< variance of a single run, a part of sigma²
   };
   [[nodiscard]] Posterior posterior(const ResidualInput& input) const;
 

@@ -16,8 +16,8 @@
 namespace shardsweep::config {
 namespace {
 
-/// Values of a list of maps as those of a built-in table, with the place of each: of an item, of
-/// a key and of what stands there.
+/// Values of a list of maps, in the form of a built-in table's, each with the nodes of its key and
+/// its value, for errors with a place.
 struct PlacedValues {
   std::vector<TableValue> values{};
   std::vector<std::pair<const YamlNode*, const YamlNode*>> places{};

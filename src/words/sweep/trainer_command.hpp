@@ -44,8 +44,9 @@ struct PlaceholderInfo {
 /// `env` of the sweep at a point.
 [[nodiscard]] std::map<std::string, std::string> point_env(const SweepSpec& sweep,
     const Point& point, const std::string& attempt_dir, std::int32_t ranks_per_node);
-/// Parts of a model that are off their default and that none of these placeholders tells, "experts
-/// 8", if they tell its hidden size; empty: nothing. `told`: what its program does by itself.
+/// Parts of a model that are off their default and that no placeholder passes on: "experts 8".
+/// Empty: none, or the placeholders do not pass on the hidden size, so that the command has a
+/// model of its own. `told`: parts that the trainer's program knows without being told.
 [[nodiscard]] std::string untold_shape(const std::vector<std::string_view>& placeholders,
     const std::vector<std::string>& told, const ModelSpec& model);
 /// Sizes of the first model of a sweep that its trainer is not told: "experts 8 of mixtral-8x7b".

@@ -270,8 +270,8 @@ class Judge {
             printed, expected));
   }
 
-  /// Each model parallel rank prints its own. Architectures of one shape differ by less than a
-  /// factor of two, and another number of layers by more.
+  /// Each model parallel rank prints its own number of parameters. A factor of two is allowed:
+  /// architectures of one shape differ by less, a wrong number of layers by more.
   void check_parameters() {
     constexpr double slack = 2;
     check_all_parameters();
@@ -362,7 +362,8 @@ class Judge {
     if (!finite && nans == 0) fault("The loss of a timed train step is not finite.");
   }
 
-  /// True if its own line says so, or a count of the whole run that has grown since the one before.
+  /// True if the step's line says so, or if the run's count of skipped steps is one higher there
+  /// than a step before.
   [[nodiscard]] bool is_skipped(const LoggedStep& step) const {
     if (value(step, "skipped").value_or(0) > 0) return true;
     const auto total = value(step, "skipped_total");

@@ -55,8 +55,8 @@ bool old_enough(const fs::path& path, double age_s) {
       std::chrono::duration<double>(fs::file_time_type::clock::now() - written).count() >= age_s;
 }
 
-/// A snapshot is kept as long as a sweep file in force names it, or it is the program that the
-/// next one is measured beside.
+/// A snapshot is kept as long as a sweep file in force names it, or remeasuring compares the next
+/// program to it.
 bool is_snapshot_of_any(
     const std::vector<SweepRow>& sweeps, const Home& home, const fs::path& path) {
   const std::string name = path.filename().string();
