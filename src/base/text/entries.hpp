@@ -64,6 +64,20 @@ struct EntryKeys {
 void check_item(EntryKeys& keys, std::span<const TableValue> values, std::size_t at,
     std::vector<EntryMistake>& mistakes);
 
+/// Sets what a key says; returns what is wrong with its text, in words, or nothing.
+template <class Key, class Value>
+[[nodiscard]] std::string set_key(const Key& key, Value& value, const TableValue& said) {
+  if constexpr (std::is_enum_v<Value>) {
+    const auto word = said.text.empty() ? std::nullopt : from_word<Value>(said.text);
+    value = word.value_or(value);
+    if (!said.wrong.empty()) return said.wrong;
+    return word ? "" : no_word_of(key.name, word_table<Value>, said.text);
+  } else {
+    value = said.text;
+    return said.wrong.empty() ? mistake_in(key.name, key.facts, said.text) : said.wrong;
+  }
+}
+
 /// Items of a list as objects, by what `described<T>` says of their keys. An item may begin with a
 /// value without a key.
 template <class T>
@@ -85,17 +99,7 @@ template <class T>
     for (; at < end; ++at) {
       visit_values(object, [&](const auto& key, auto& value) {
         if (key.name != values[at].key) return;
-        const std::string& text = values[at].text;
-        std::string wrong = values[at].wrong;
-        using Value = std::remove_reference_t<decltype(value)>;
-        if constexpr (std::is_enum_v<Value>) {
-          const auto word = text.empty() ? std::nullopt : from_word<Value>(text);
-          if (wrong.empty() && !word) wrong = no_word_of(key.name, word_table<Value>, text);
-          value = word.value_or(value);
-        } else {
-          if (wrong.empty()) wrong = mistake_in(key.name, key.facts, text);
-          value = text;
-        }
+        auto wrong = set_key(key, value, values[at]);
         if (!wrong.empty()) read.mistakes.push_back({at, std::move(wrong)});
       });
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The statements of the lists that single commands read (listing.hpp).
+#include "store/deadline.hpp"
 #include "store/reader.hpp"
 
 #include <shardsweep/listing.hpp>

@@ -59,8 +59,7 @@ double price_of_level(std::size_t length, double freedom) {
       (1 + small_sample / std::max(freedom, 1.0));
 }
 
-/// Price of the level of the points [from, end). The first level costs nothing, because no change
-/// begins it. A level that has ended costs more than the last one.
+/// Price of the level of the points [from, end): nothing for the first, and most if it has ended.
 double price_at(const std::vector<double>& prices, std::size_t from, std::size_t end) {
   constexpr double has_ended = 6;
   if (from == 0) return 0;
@@ -394,8 +393,7 @@ class SeriesFitter {
     });
   }
 
-  /// Fits the effects of nodes. Their mean over the points is zero: the common part belongs to the
-  /// levels.
+  /// Fits the effects of nodes, whose mean over the points is zero.
   void solve_nodes(SeriesFit& fit) const {
     std::vector<double> sums(numbers_.nodes, 0);
     std::vector<double> counts(numbers_.nodes, 0);
@@ -558,8 +556,8 @@ class SeriesJudge {
     return undecided_because(std::move(verdict), Open::mixed_state, std::move(reason));
   }
 
-  /// Verdict of the points from `point` on over those before it in their level. The criterion found
-  /// no change here, so FASTER and SLOWER become UNDECIDED.
+  /// Verdict of the points from `point` on over those before it in their level: no change was
+  /// found here, so FASTER and SLOWER become UNDECIDED.
   [[nodiscard]] SpeedVerdict within(std::size_t from, std::size_t point, std::size_t end) const {
     auto verdict = between(from, point, end);
     if (verdict.difference != Difference::faster && verdict.difference != Difference::slower)

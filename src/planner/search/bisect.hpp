@@ -23,7 +23,8 @@ namespace shardsweep {
 struct BisectStep {
   std::size_t good = 0;
   std::size_t candidate = 0;
-  friend auto operator<=>(const BisectStep&, const BisectStep&) = default;
+  friend auto operator<=>(
+      const BisectStep&, const BisectStep&) = default;  // NOLINT(modernize-use-nullptr)
 };
 
 /// Pairs that were measured in one step.

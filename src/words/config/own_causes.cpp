@@ -26,6 +26,7 @@ struct PlacedValues {
 /// Mistake if no line of a log can tell this outcome of a user's cause; empty if there is none.
 std::string outcome_of_no_line(std::string_view text) {
   std::vector<std::string_view> words;
+  words.reserve(cause_outcomes.size());
   for (const Outcome outcome : cause_outcomes)
     words.push_back(name(outcome));
   const bool known = std::find(words.begin(), words.end(), text) != words.end();

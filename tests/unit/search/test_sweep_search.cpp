@@ -152,7 +152,11 @@ TEST_CASE("a trial that runs once more for a doubt about its first run is the ne
     test.measure(id, 9000);
   test.search.observe(test.world.changes());
   CHECK(test.search.advise(test.waiting()).order.empty());
-  test.world.edit(test.rows.trials.at(5))->state = State::planned;
+  {
+    auto row = test.world.edit(test.rows.trials.at(5));
+    row->state = State::planned;
+    row->outcome.reset();
+  }
   const auto advice = test.search.advise(test.waiting());
   REQUIRE(advice.order.size() == 1);
   CHECK(advice.order.front()->id == 5);

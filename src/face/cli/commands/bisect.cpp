@@ -202,7 +202,7 @@ std::string bisection_name(const Session& session, const BisectedLayout& layout,
   add(explain_sweep(layout.sweep));
   add(layout.point);
   for (const auto& [name, value] : layout.axes)
-    add(name + "=" + value);
+    add(fmt::format("{}={}", name, value));
   for (const auto& version : versions)
     add(version.id);
   for (const auto& word : own.hook)

@@ -28,8 +28,6 @@ struct CalibrateOptions {
   std::string micro_batch = "4";
 };
 
-constexpr double giga = 1e9;
-constexpr double milli = 1e-3;
 /// Each world is measured so often: the median counts, and the spread is told.
 constexpr int repeats = 3;
 
