@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which form of configuration a trainer's source tree takes, if its version does not tell:
+// Finds the form of configuration that a trainer's source tree takes, if its version does not tell:
 // torchtitan's version.txt says 0.2.2 in trees that read a TOML file and in those that do not.
 #pragma once
 

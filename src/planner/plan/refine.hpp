@@ -41,7 +41,7 @@ class LayoutRefiner {
   ~LayoutRefiner() = default;
 
   /// Improves a layout; empty: no change makes it fit, or fit with a step shorter than `step_s`.
-  /// What gains less than a tie is not changed.
+  /// A change that gains less than a tie is not made.
   [[nodiscard]] std::optional<GuessedLayout> refined(const Point& from, double step_s);
 
   /// Layouts of the whole range of degrees that need least memory, for a question whose grid has

@@ -173,7 +173,7 @@ void RandomDatabase::run_beside(Daemon& daemon, SweepId sweep, const std::vector
   daemon.commit(std::move(changes));
 }
 
-/// Those of these trials with a speed that is ranked.
+/// Trials among these with a speed that is ranked.
 std::vector<RandomDatabase::Planned> RandomDatabase::measured_of(
     SweepId sweep, const std::vector<Planned>& trials) const {
   std::set<TrialId> measured;
@@ -203,8 +203,7 @@ void RandomDatabase::run_more(Daemon& daemon, SweepId sweep, const std::vector<N
   run(daemon, runs);
 }
 
-/// Of some cells, over two or three of what was planned, in which order and how often ever, on one
-/// set of nodes or two.
+/// Holds finals in some cells, between two or three of their layouts, on one set of nodes or two.
 void RandomDatabase::hold_finals(
     Daemon& daemon, SweepId sweep, const std::vector<Planned>& trials) {
   run_beside(daemon, sweep, trials);

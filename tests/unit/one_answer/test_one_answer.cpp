@@ -2,6 +2,7 @@
 // Whatever a database holds, every view names the same winner of a cell, with the same number
 // and the same certainty. `best` is taken for the measure; each other view is held to it.
 #include "answer/answer.hpp"
+#include "cli/printing.hpp"
 #include "report/cells_of_page.hpp"
 #include "report/sections.hpp"
 #include "show/frontier.hpp"
@@ -49,15 +50,6 @@ std::string text(const Said& said) {
   return fmt::format("'{}' {} '{}'", said.layout, said.speed, said.certainty);
 }
 
-/// As an expression writes it: numbers are bare.
-std::string var_literal(const std::string& value) {
-  if (value.find_first_not_of("0123456789") == std::string::npos) return value;
-  std::string text = "'";
-  for (const char c : value)
-    text += c == '\'' ? "''" : std::string(1, c);
-  return text + "'";
-}
-
 /// Holds what views say against what `best` says of one selection.
 class Views {
  public:
@@ -69,7 +61,7 @@ class Views {
   /// `best`, and the layouts in their ranks, as text.
   [[nodiscard]] static std::string ranking(Reader& reader, const Selection& selection) {
     const auto best = reader.best(selection);
-    // Nothing was measured again.
+    // A database without remeasured runs refuses to rank them.
     if (!best) return best.error().what;
     return table_text(*best, Format::csv) +
         table_text(must(reader.layouts(selection)), Format::csv);
@@ -185,7 +177,7 @@ class Views {
       if (rows.text(row, "layout") == best_.at(name).layout) continue;
       const auto where = fmt::format("model = '{}' and gpus = {}{} and layout <> '{}'",
           rows.text(row, "model"), rows.text(row, "gpus"),
-          value.empty() ? "" : fmt::format(" and {} = {}", var, var_literal(value)),
+          value.empty() ? "" : fmt::format(" and {} = {}", var, literal_of(rows.value(row, var))),
           rows.text(row, "layout"));
       const auto table = must(reader_->best({.names = sweeps_, .where = where}));
       const Rows left(table);
