@@ -296,7 +296,8 @@ std::string PlayedSite::sql(const std::string& text) {
 }
 
 SweepStatus PlayedSite::status(const std::string& sweep) {
-  const auto found = must(must(Reader::open(home.database))->status({sweep}));
+  if (!answers_) answers_ = must(Reader::open(home.database));
+  const auto found = must(answers_->status({sweep}));
   REQUIRE(found.size() == 1);
   return found.front();
 }

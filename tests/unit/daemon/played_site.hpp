@@ -135,6 +135,7 @@ class PlayedSite {
 
   sqlite::Database reader_;
   std::map<std::string, sqlite::Statement> statements_;
+  std::unique_ptr<Reader> answers_;  ///< of `status`, opened at its first question
   std::unique_ptr<shardsweep::Daemon> daemon_;
   std::map<std::string, SweepSpec> specs_;
   std::int64_t deaths_ = 0;
