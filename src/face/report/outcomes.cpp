@@ -10,7 +10,8 @@ std::vector<std::pair<std::string, std::int64_t>> counts_by_outcome(const Rows& 
   std::map<std::string, std::int64_t> counts;
   for (std::size_t row = 0; row < trials.size(); ++row) {
     const auto outcome = trials.text(row, "outcome");
-    ++counts[outcome.empty() ? trials.text(row, "state") : outcome];
+    const auto state = trials.text(row, "state");
+    ++counts[!outcome.empty() ? outcome : state == "queued" ? "planned" : state];
   }
   std::vector<std::pair<std::string, std::int64_t>> found(counts.begin(), counts.end());
   std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) {
@@ -27,8 +28,7 @@ std::string outcome_words(std::string_view outcome) {
   if (outcome == "node_failure") return "node failures";
   if (outcome == "comm_error") return "communication errors";
   if (outcome == "skipped") return "skipped";
-  if (outcome == "planned" || outcome == "queued") return "not run yet";
-  if (outcome.empty()) return "not run yet";
+  if (outcome == "planned" || outcome == "queued" || outcome.empty()) return "not run yet";
   return std::string(outcome);
 }
 

@@ -67,6 +67,12 @@ std::string html_page(std::string_view title, std::string_view body, PageScript 
 namespace {
 
 /// Broken in the middle it is read as two.
+/// Long texts break between words, and take at least so much room.
+bool is_long(std::string_view text) {
+  constexpr std::size_t least = 20;
+  return text.size() >= least;
+}
+
 bool is_short_word(std::string_view text) {
   constexpr std::size_t most = 12;
   return text.size() <= most && !text.empty() &&
@@ -98,8 +104,10 @@ std::string html_table(const Table& table, std::string_view caption, const CellL
       const auto content = to.empty()
           ? xml_escaped(text)
           : fmt::format("<a href=\"{}\">{}</a>", xml_escaped(to), xml_escaped(text));
-      out += fmt::format(
-          "<td{}>{}</td>", is_short_word(text) ? " class=\"word\"" : align(column), content);
+      const auto kind = is_short_word(text) ? " class=\"word\""
+          : is_long(text)                   ? " class=\"long\""
+                                            : align(column);
+      out += fmt::format("<td{}>{}</td>", kind, content);
     }
     out += "</tr>\n";
   }

@@ -108,18 +108,19 @@ Result<std::string> status_page(const Session& session, const PageRequest&, int&
 Result<std::string> trials_page(const Session& session, const PageRequest& asked, int&) {
   constexpr std::int64_t most = 1000;
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
-  SHARDSWEEP_ASSIGN(auto table,
-      reader->results(
-          {.selection = selection_of(session.options), .sort = "-ended_at", .limit = most}));
-  drop_nodes_where_none(table);
-  const auto sweep = place_of(table, "sweep");
+  // A trial's name is long: a phone shows what it is made of, and the link.
+  SHARDSWEEP_ASSIGN(const auto table,
+      reader->results({.selection = selection_of(session.options),
+          .columns = {"layout", "model", "nodes", "gpus", "repeat", "state", "outcome",
+              "tokens_per_s_per_gpu", "mfu", "train_step_ms", "cause", "trial"},
+          .sort = "-ended_at",
+          .limit = most}));
   const auto trial = place_of(table, "trial");
   const auto& of = asked.values.find("name")->second;
   std::string body = html_table(
       table, "Trials, the last to end first", [&](std::span<const Value> row, std::size_t column) {
-        const auto name = sweep < row.size() ? text_in(row, sweep) : of;
-        return column == trial ? "trial?name=" + server::in_query(name + "/" + text_in(row, trial))
-                               : std::string();
+        return column == 0 ? "trial?name=" + server::in_query(of + "/" + text_in(row, trial))
+                           : std::string();
       });
   if (std::ssize(table.rows) == most)
     body += fmt::format("<p>The last {}; the report has all.</p>\n", most);
