@@ -230,6 +230,7 @@ class Reading {
   std::size_t lines_ = 0;
   bool trained_ = false;
   bool long_bar_ = false;
+  bool others_ = false;  ///< torchrun's table: it tells of ranks that failed after its root cause
   bool root_next_ = false;  ///< torchrun's table: its root cause stands below
   int root_ = -1;
 };
@@ -309,7 +310,7 @@ void Reading::take_error(Printer& printer, const SpokenLine& said) {
     const Cause* first = printer.error->cause;
     const bool general = error.cause == nullptr || error.cause->weight == Strength::late ||
         error.cause->when == When::set_up;
-    const bool explains = chained && first != nullptr && general &&
+    const bool explains = chained && first != nullptr && general && !printer.error->symptom() &&
         (error.cause == nullptr || first->weight == Strength::cause);
     const auto weakness = [](const Cause* cause) {
       return cause == nullptr ? Strength::late : std::max(cause->weight, Strength::late);
@@ -397,14 +398,18 @@ void Reading::take(std::string_view line) {
     printer.chained = true;
   } else if (begins(said.text, "Exception ignored in") || begins(said.text, "Exception in ")) {
     printer.aside = said.text;
+  } else if (begins(said.text, "Failures:")) {
+    others_ = true;
   } else if (begins(said.text, "Root Cause (first observed failure)")) {
+    others_ = false;
     root_next_ = true;
   } else if (root_next_ && begins(said.text, "  rank ")) {
     root_ = number_at(said.text.substr(std::min(said.text.find(':') + 2, said.text.size())));
     root_next_ = false;
   } else if (is_exception(said.text, printer.trace.open) || is_known(printer, said.text)) {
     take_error(printer, said);
-  } else {
+  } else if (!(others_ &&
+                 (begins(said.text, "  exitcode ") || begins(said.text, "  traceback ")))) {
     take_line(printer, said);
   }
 }

@@ -375,6 +375,15 @@ TEST_CASE("the launcher's word counts if nothing else does, and nothing of it ot
       "python-memory");
 }
 
+TEST_CASE("of torchrun's table only the root cause tells how a rank ended") {
+  const std::string killed = "  exitcode  : -9 (pid: 2)\n  traceback : Signal 9 (SIGKILL)\n";
+  const std::string root = "Root Cause (first observed failure):\n[0]:\n  rank      : 1\n";
+  const auto finding = find_cause("Failures:\n[1]:\n" + killed + root + "  exitcode  : 1\n", {});
+  CHECK(finding->rule == "launcher-torchrun-table");
+  CHECK(finding->line == "exitcode  : 1");
+  CHECK(find_cause("Failures:\n" + root + killed, {})->rule == "signal-killed");
+}
+
 TEST_CASE("what others are known to have read wrongly is read rightly") {
   int logs = 0;
   for (const auto& file : fs::directory_iterator(cases / "logs_published")) {
