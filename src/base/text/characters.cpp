@@ -99,14 +99,16 @@ std::string escaped(std::string_view text, std::size_t most) {
 }
 
 std::string one_line(std::string_view text, std::size_t most) {
-  std::size_t end = std::min(text.size(), most);
+  constexpr std::string_view mark = " …";
+  const bool marked = text.size() > most && most > mark.size();
+  std::size_t end = std::min(text.size(), most) - (marked ? mark.size() : 0);
   while (end < text.size() && end > 0 && is_continuation(text[end]))
     --end;
   std::string line(text.substr(0, end));
   constexpr std::string_view white = "\t\n\v\f\r";
   std::replace_if(
       line.begin(), line.end(), [&](char c) { return white.find(c) != white.npos; }, ' ');
-  return escaped(trimmed(line), std::string_view::npos);
+  return escaped(trimmed(line), std::string_view::npos) + std::string(marked ? mark : "");
 }
 
 std::string in_quotes(std::string_view text) {

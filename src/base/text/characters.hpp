@@ -26,8 +26,9 @@ namespace shardsweep {
 
 /// Control characters and bytes that are no text as \n, \x1b; cut after `most` bytes.
 [[nodiscard]] std::string escaped(std::string_view text, std::size_t most = 60);
-/// Foreign text within a sentence: at most `most` bytes of it, on one line. White space becomes
-/// blanks, none of them at an end; what else a terminal obeys is escaped.
+/// Foreign text within a sentence: at most `most` bytes of it, on one line, with a mark where it
+/// was cut. White space becomes blanks, none of them at an end; what else a terminal obeys is
+/// escaped.
 [[nodiscard]] std::string one_line(std::string_view text, std::size_t most);
 /// A value in a message: in single quotes, escaped.
 [[nodiscard]] std::string in_quotes(std::string_view text);

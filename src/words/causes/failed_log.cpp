@@ -457,13 +457,13 @@ std::string quote_of(const Event& event) {
     const std::size_t at =
         std::max(found.begin + longest_quote, found.end + 2 * around) - longest_quote;
     const std::size_t word = line.find(' ', at - std::min(at, around));
-    return one_line(line.substr(std::min(word + 1, at)), longest_quote);
+    return "… " + one_line(line.substr(std::min(word + 1, at)), longest_quote - 4);
   }
   // An error that wraps another one ends with the reason of that one.
   const std::size_t last = line.rfind(": ");
   if (last == npos || last < seen || found.end > seen || last + seen < line.size())
     return one_line(line, longest_quote);
-  return one_line(line, seen - 5) + " … " + one_line(line.substr(last + 2), seen);
+  return one_line(line, seen - 1) + " " + one_line(line.substr(last + 2), seen);
 }
 
 LogFinding finding_of(const Event& event) {

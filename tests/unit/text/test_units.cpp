@@ -112,7 +112,9 @@ TEST_CASE("text that a terminal must not see is escaped") {
 TEST_CASE("foreign text in a sentence is one line that a terminal does not obey") {
   CHECK(one_line("  a\tb\r\nc \n", 100) == "a b  c");
   CHECK(one_line("\x1b[2J\x1f", 100) == "\\x1b[2J\\x1f");
-  CHECK(one_line("größe", 3) == "gr");  // not within a character
+  CHECK(one_line("größe", 3) == "gr");  // not within a character, and too short for a mark
+  CHECK(one_line("abcdefgh", 7) == "abc …");
+  CHECK(one_line("abcdefgh", 8) == "abcdefgh");
   CHECK(one_line(std::string("a\0b", 3), 100) == "a\\x00b");
   CHECK(one_line("", 100).empty());
 }

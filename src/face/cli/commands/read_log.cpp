@@ -181,7 +181,8 @@ void say_resolution(const LogMeasurement& found) {
 /// "train.log:124: " of the first line with such a quote; empty if none has it as it stands.
 std::string place_of(const std::vector<std::string>& files, std::string_view quote) {
   constexpr std::size_t telling = 60;
-  const std::string_view words = quote.substr(0, std::min(quote.find(" … "), telling));
+  if (quote.starts_with("… ")) quote.remove_prefix(4);
+  const std::string_view words = quote.substr(0, std::min(quote.find(" …"), telling));
   for (const std::string& file : files) {
     std::int64_t line = 0;
     std::int64_t found = 0;
@@ -199,7 +200,9 @@ std::string_view next_step(const LogFinding& finding) {
   if (!finding.remedy.empty()) return finding.remedy;
   if (finding.strength == Strength::hint)
     return "read what stands around this line, and logs of other ranks: it does not say why";
-  return finding.unknown.empty() ? "" : "read the traceback that ends with this line";
+  return finding.unknown.empty()
+      ? ""
+      : "read the traceback that ends with this line; `classify` can name its cause";
 }
 
 /// Verdict of the ends of the logs on a run that failed: its outcome, whose fault it was, the line
@@ -211,10 +214,12 @@ std::string failure_in(const std::vector<std::string>& files, bool measured) {
   const auto finding = find_cause(text, {});
   if (!finding || (measured && finding->strength == Strength::hint)) return "";
   std::string told = fmt::format("the run failed: {}", name(finding->outcome));
-  told +=
-      fmt::format(" ({}; {} of the {})", finding->rule.empty() ? finding->unknown : finding->rule,
-          finding->strength == Strength::hint ? "most likely a fault" : "fault",
-          word_of(finding->whose));
+  const std::string_view whose = word_of(finding->whose);
+  if (finding->rule.empty())
+    told += fmt::format(" ({}; no rule knows it: held against the {})", finding->unknown, whose);
+  else
+    told += fmt::format(" ({}; {} of the {})", finding->rule,
+        finding->strength == Strength::hint ? "most likely a fault" : "fault", whose);
   told += "\n  " + place_of(files, finding->line) + finding->line;
   if (const auto next = next_step(*finding); !next.empty())
     told += fmt::format("\n  next: {}", next);
