@@ -124,7 +124,8 @@ std::string axes_text(const NewSweep& sweep, bool gpus) {
     constexpr std::int64_t most_ep = 8;
     line("ep", fmt::format("[{}]", fmt::join(powers(most_ep, {experts}), ", ")),
         "expert parallel degree");
-    line("expert_tp", "[0, 1]", "ranks that split each expert; 0: as many as tp");
+    if (sweep.trainer_rest.find("{expert_tp") != std::string::npos)
+      line("expert_tp", "[0, 1]", "ranks that split each expert; 0: as many as tp");
     line("cp", "[1, 2]", "context parallel degree");
   }
   line("micro_batch", gpus ? "[1, 2, 4, 8]" : "[2, 8, 16]", "samples per micro-batch");
