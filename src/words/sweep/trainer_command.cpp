@@ -115,8 +115,10 @@ std::string untold_shape(const std::vector<std::string_view>& placeholders,
   if (model.tied_embeddings && is_untold("tied_embeddings")) return "tied_embeddings";
   for (const ShapeField& field : shape_fields) {
     const bool is_usual = model.*field.member == 0 ||
-        (field.name == "head_dim" && model.head_dim * model.heads == model.hidden);
-    if (field.optional && !is_usual && is_untold(field.name))
+        (field.name == "head_dim" && model.head_dim * model.heads == model.hidden) ||
+        (field.name == "kv_heads" && model.kv_heads == model.heads);
+    const bool has_usual = field.optional || field.name == "kv_heads";
+    if (has_usual && !is_usual && is_untold(field.name))
       return fmt::format("{} {}", field.name, model.*field.member);
   }
   return {};

@@ -333,4 +333,7 @@ TEST_CASE(
   CHECK(untold_model_text(sweep).empty());
   model.head_dim *= 2;
   CHECK(untold_shape(sweep) == "head_dim 16 of small");
+  model.head_dim = 0;
+  model.kv_heads = model.heads / 2;
+  CHECK(untold_shape(sweep) == fmt::format("kv_heads {} of small", model.kv_heads));
 }

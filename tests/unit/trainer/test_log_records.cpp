@@ -311,6 +311,30 @@ TEST_CASE("train steps that DeepSpeed never prints are warm-up") {
                   "are needed: raise 'warmup' of 'measure' to 2.") != std::string::npos);
 }
 
+TEST_CASE("of Megatron-DeepSpeed the loss is read, and its model's size held against the sweep's") {
+  const auto ended = [](std::int64_t layers) {
+    TrainerRun run = run_of("deepspeed");
+    run.steps = 2;
+    run.axes["layers"] = "4";
+    auto log = reader_of(run);
+    (void)log.read("  train_batch_size ............. 8", 0);
+    (void)log.read(fmt::format("  num_layers ................... {}", layers), 0);
+    for (int i = 1; i <= 4; ++i) {
+      (void)log.read(
+          fmt::format(
+              " iteration {:8}/{:8} | consumed samples: {:12} | elapsed time per iteration (ms): "
+              "{}.5 | global batch size: {:5} | lm loss: 5.9{}0000E+00 | loss scale: 1.0 | "
+              "number of skipped iterations:   0 | number of nan iterations:   0 |",
+              i, 4, 8 * i, 100 * i, 8, i),
+          0.1 * i);
+    }
+    return log.finish(0.1);
+  };
+  CHECK(number(ended(4), "loss") == doctest::Approx(5.94));
+  CHECK(
+      message_of(ended(8)).find("It ran with layers 8, and 4 was asked for.") != std::string::npos);
+}
+
 TEST_CASE("a log without train steps says what makes its trainer print them") {
   CHECK(message_of(reader_of(run_of("deepspeed")).finish(0.1))
             .find("no train step that this reader knows. DeepSpeed prints each if you set "

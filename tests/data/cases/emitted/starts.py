@@ -69,7 +69,7 @@ PICOTRON = {
 # (deepspeed.add_config_arguments). A list: the words that argparse takes; None: no value.
 MEGATRON_DEEPSPEED = {
     "--num-layers": int, "--hidden-size": int, "--ffn-hidden-size": int, "--num-attention-heads": int,
-    "--num-key-value-heads": int, "--use-rotary-position-embeddings": None, "--swiglu": None,
+    "--use-flash-attn-v2": None, "--use-rotary-position-embeddings": None, "--swiglu": None,
     "--normalization": ["layernorm", "rmsnorm"], "--disable-bias-linear": None,
     "--untie-embeddings-and-output-weights": None, "--attention-dropout": float, "--hidden-dropout": float,
     "--seq-length": int, "--max-position-embeddings": int, "--bf16": None, "--tensor-model-parallel-size": int,
