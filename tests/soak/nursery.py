@@ -12,6 +12,8 @@ import signal
 import socket
 import sys
 
+MEMORY_B = 8 << 30
+
 
 def ask(place, words):
     line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -30,8 +32,10 @@ def ask(place, words):
 
 
 def become(told, fds):
-    """In the child: the rank."""
+    """In the child: the rank. One that grows without an end must not take the machine with it."""
+    import resource
     import runpy
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_B, MEMORY_B))
     for at, fd in enumerate(fds):
         os.dup2(fd, at)
     os.environ.clear()
