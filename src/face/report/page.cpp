@@ -67,12 +67,6 @@ std::string html_page(std::string_view title, std::string_view body, PageScript 
 namespace {
 
 /// Broken in the middle it is read as two.
-/// Long texts break between words, and take at least so much room.
-bool is_long(std::string_view text) {
-  constexpr std::size_t least = 20;
-  return text.size() >= least;
-}
-
 bool is_short_word(std::string_view text) {
   constexpr std::size_t most = 12;
   return text.size() <= most && !text.empty() &&
@@ -83,6 +77,7 @@ bool is_short_word(std::string_view text) {
 }  // namespace
 
 std::string html_table(const Table& table, std::string_view caption, const CellLink& link) {
+  constexpr std::size_t least_long = 20;
   const auto columns = html_columns(table);
   const auto align = [](const HtmlColumn& column) {
     return column.numeric ? " class=\"number\"" : "";
@@ -105,8 +100,9 @@ std::string html_table(const Table& table, std::string_view caption, const CellL
           ? xml_escaped(text)
           : fmt::format("<a href=\"{}\">{}</a>", xml_escaped(to), xml_escaped(text));
       const auto kind = is_short_word(text) ? " class=\"word\""
-          : is_long(text)                   ? " class=\"long\""
-                                            : align(column);
+          : text.size() < least_long        ? align(column)
+          : text.find(' ') == text.npos     ? " class=\"name\""
+                                            : " class=\"long\"";
       out += fmt::format("<td{}>{}</td>", kind, content);
     }
     out += "</tr>\n";

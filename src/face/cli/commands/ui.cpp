@@ -111,8 +111,8 @@ Result<std::string> trials_page(const Session& session, const PageRequest& asked
   // A trial's name is long: a phone shows what it is made of, and the link.
   SHARDSWEEP_ASSIGN(const auto table,
       reader->results({.selection = selection_of(session.options),
-          .columns = {"layout", "model", "nodes", "gpus", "repeat", "state", "outcome",
-              "tokens_per_s_per_gpu", "mfu", "train_step_ms", "cause", "trial"},
+          .columns = {"layout", "model", "outcome", "tokens_per_s_per_gpu", "train_step_ms", "mfu",
+              "nodes", "gpus", "repeat", "state", "cause", "trial"},
           .sort = "-ended_at",
           .limit = most}));
   const auto trial = place_of(table, "trial");
