@@ -43,7 +43,8 @@ class ChartScale {
       low_ = -0.5;
       high_ = static_cast<double>(axis.names.size()) - 0.5;
     } else if (!(high_ > low_)) {
-      const double around = axis.logarithmic ? 1 : std::max(std::abs(low_) * 0.1, 1e-9);
+      const double around =
+          axis.logarithmic || axis.whole ? 1 : std::max(std::abs(low_) * 0.1, 1e-9);
       high_ = low_ + around;
       low_ = axis.from_zero && !axis.logarithmic ? low_ : low_ - around;
     } else if (axis.logarithmic || !axis.from_zero) {
@@ -79,7 +80,7 @@ class ChartScale {
         }
       }
     } else {
-      const double step = nice_step((high_ - low_) / 4);
+      const double step = std::max(nice_step((high_ - low_) / 4), axis_.whole ? 1.0 : 0.0);
       for (double tick = std::ceil(low_ / step) * step; tick <= high_ + step * 1e-9; tick += step)
         ticks.push_back(std::abs(tick) < step * 1e-6 ? 0 : tick);
     }

@@ -41,6 +41,7 @@ struct ChartAxis {
   bool from_zero = false;
   std::vector<std::string> names{};  ///< texts in place of the numbers 0, 1, 2 …
   bool at_data = false;              ///< ticks stand at the values, if these are few
+  bool whole = false;                ///< ticks stand at whole numbers alone
 };
 
 struct Chart {

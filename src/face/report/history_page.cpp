@@ -25,7 +25,7 @@ constexpr std::size_t most_charts = 60;
 constexpr std::size_t most_in_picture = 24;
 
 Chart chart_of_series(const HistorySeries& series) {
-  Chart chart{printable(series.title), {"measurements, the oldest first", "", false, false, {}},
+  Chart chart{printable(series.title), {.title = "measurements, the oldest first", .whole = true},
       {series.unit, "tokens_per_s_per_gpu", false, false, {}}};
   ChartSeries measured{"measured", {}, {Ink::none, category_colour(0)}};
   ChartSeries level{"level", {}, {Ink::none, category_colour(1)}, true, false};

@@ -309,6 +309,19 @@ TEST_CASE("a chart of one value, of none and of infinities is a chart") {
   CHECK(dots == 2);  // the point, drawn once, and the legend's
 }
 
+TEST_CASE("numbers of measurements are whole, if there is one of them or two") {
+  for (const double most : {1.0, 2.0}) {
+    Chart chart{"t", {.title = "measurements", .whole = true}, {"y", ""}};
+    chart.series.push_back({"one", {{1, 5}, {most, 5}}});
+    for (const auto& group : chart_picture(chart).groups) {
+      for (const auto& shape : group.shapes) {
+        const auto* label = std::get_if<Label>(&shape);
+        CHECK((label == nullptr || (label->text != "0.9" && label->text != "1.2")));
+      }
+    }
+  }
+}
+
 TEST_CASE("every series of a chart is in its legend, and ticks stand at the data") {
   Chart chart{"t", {"GPUs", "", true, false, {}, true}, {"y", ""}};
   for (int i = 0; i < 9; ++i)
