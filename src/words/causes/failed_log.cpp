@@ -158,10 +158,47 @@ struct Event {
   }
 };
 
+/// Frame of a traceback: `File "t.py", line 7, in f`, and the source below it.
+struct Frame {
+  std::string_view file{};
+  std::string_view source{};
+
+  /// True if it stands further down in the function of the other one, as a handler does.
+  [[nodiscard]] bool is_below(const Frame& other) const {
+    constexpr std::string_view before = ", line ";
+    const std::size_t line = file.find(before);
+    const std::size_t name = file.find(", in ");
+    const std::size_t others = other.file.find(", in ");
+    if (line == npos || name == npos || others == npos) return false;
+    const std::size_t from = line + before.size();
+    return file.substr(name) == other.file.substr(others) &&
+        other.file.starts_with(file.substr(0, from)) &&
+        number_at(file.substr(from)) > number_at(other.file.substr(from));
+  }
+};
+
+/// What an error means that was raised while another one was handled.
+enum class Handling : std::uint8_t { unknown, another_way, clean_up };
+
+/// A handler that calls the same again, or wants a value, tries another way, if the error told what
+/// the program can't do. One that only calls something cleans up.
+Handling handling_by(std::string_view source, std::string_view tried, Outcome told) {
+  if (source.empty() || source.find("raise ") != npos) return Handling::unknown;
+  const bool cannot = told == Outcome::rejected || told == Outcome::crashed;
+  const bool wants = source.starts_with("return ") || source.find(" = ") != npos;
+  if (source == tried || (wants && cannot)) return Handling::another_way;
+  if (source.starts_with("await ")) source.remove_prefix(6);
+  const auto in_name = [](char c) { return is_letter(c) || is_digit(c) || c == '_' || c == '.'; };
+  const auto end = std::find_if_not(source.begin(), source.end(), in_name);
+  return end != source.end() && *end == '(' ? Handling::clean_up : Handling::unknown;
+}
+
 /// State of a traceback whose error has not come yet.
 struct Trace {
-  bool open = false;             ///< the error has not come yet
-  std::string_view frame{};      ///< last file
+  bool open = false;  ///< the error has not come yet
+  Frame first{};
+  Frame last{};
+  Frame handler{};               ///< where the error above was handled
   const Cause* stage = nullptr;  ///< cause that its frames tell
   Stage reached = Stage::set_up;
 };
@@ -171,8 +208,10 @@ struct Printer {
   std::optional<Event> error;  ///< the last one that counts
   std::optional<Event> weak;   ///< the strongest line that may have been survived, and was not
   Trace trace{};
+  Frame tried{};  ///< first frame of the last error's traceback: what its handler called
   std::string_view prefix{};  ///< logger's prefix before each line of the traceback
   bool chained = false;       ///< the next error was raised because of the last one
+  bool direct = false;        ///< … as its author says
   std::string_view aside{};   ///< the next error is of a thread, or was ignored, as this says
   bool reason = false;        ///< reason of the last error follows below it
   bool below = false;         ///< the next line stands right below it
@@ -264,7 +303,17 @@ bool Reading::is_known(const Printer& printer, std::string_view text) const {
 
 void Reading::take_frame(Printer& printer, std::string_view line) const {
   Trace& trace = printer.trace;
-  if (!line.starts_with("   ")) trace.frame = line;
+  if (!line.starts_with("   ")) {
+    trace.last = {.file = line};
+    if (trace.first.file.empty()) trace.first = trace.last;
+  } else if (trace.last.source.empty()) {
+    trace.last.source = line.substr(line.find_first_not_of(' '));
+    if (trace.first.source.empty() && trace.first.file.data() == trace.last.file.data())
+      trace.first = trace.last;
+    if (trace.last.is_below(printer.tried) &&
+        (trace.handler.file.empty() || trace.handler.is_below(trace.last)))
+      trace.handler = trace.last;
+  }
   trace.open = true;
   const Cause* cause = cause_for(line, LinePlace::frame);
   if (cause == nullptr) return;
@@ -279,8 +328,8 @@ void Reading::take_frame(Printer& printer, std::string_view line) const {
 
 void Reading::take_error(Printer& printer, const SpokenLine& said) {
   Event error{cause_for(said.text, LinePlace::exception), said.text, true, said.by,
-      printer.trace.frame.empty() ? Stage::unknown : printer.trace.reached};
-  const Cause* last = cause_for(printer.trace.frame, LinePlace::frame);
+      printer.trace.last.file.empty() ? Stage::unknown : printer.trace.reached};
+  const Cause* last = cause_for(printer.trace.last.file, LinePlace::frame);
   // A hint says that something has failed, which any error says.
   if (error.cause != nullptr && error.cause->weight == Strength::hint) error.cause = nullptr;
   if (error.cause == nullptr) {
@@ -296,7 +345,18 @@ void Reading::take_error(Printer& printer, const SpokenLine& said) {
   const bool counts = error.cause == nullptr || error.cause->weight != Strength::never;
   const std::string_view aside = std::exchange(printer.aside, {});
   const bool chained = std::exchange(printer.chained, false);
-  printer.trace = {};
+  const bool direct = std::exchange(printer.direct, false);
+  const Trace trace = std::exchange(printer.trace, {});
+  Handling handling = Handling::unknown;
+  if (chained && !direct && printer.error) {
+    const Cause* first = printer.error->cause;
+    handling = handling_by(trace.handler.source, printer.tried.source,
+        first == nullptr ? Outcome::crashed : first->outcome);
+    // The end of a `with` block, "in __exit__" and "in __aexit__", cleans up as well.
+    if (trace.handler.source.empty() && trace.last.file.ends_with("exit__"))
+      handling = Handling::clean_up;
+  }
+  printer.tried = trace.first;
   printer.reason = false;
   if (!aside.empty() || !counts) {
     error.exception = aside.starts_with("Exception in thread");
@@ -310,8 +370,10 @@ void Reading::take_error(Printer& printer, const SpokenLine& said) {
     const Cause* first = printer.error->cause;
     const bool general = error.cause == nullptr || error.cause->weight == Strength::late ||
         error.cause->when == When::set_up;
-    const bool explains = chained && first != nullptr && general && !printer.error->symptom() &&
+    const bool told = first != nullptr && general && !printer.error->symptom() &&
         (error.cause == nullptr || first->weight == Strength::cause);
+    const bool explains = chained && handling != Handling::another_way &&
+        (told || handling == Handling::clean_up || (direct && error.cause == nullptr));
     const auto weakness = [](const Cause* cause) {
       return cause == nullptr ? Strength::late : std::max(cause->weight, Strength::late);
     };
@@ -396,6 +458,7 @@ void Reading::take(std::string_view line) {
   } else if (begins(said.text, "During handling of the above exception") ||
       begins(said.text, "The above exception was the direct cause")) {
     printer.chained = true;
+    printer.direct = begins(said.text, "The");
   } else if (begins(said.text, "Exception ignored in") || begins(said.text, "Exception in ")) {
     printer.aside = said.text;
   } else if (begins(said.text, "Failures:")) {

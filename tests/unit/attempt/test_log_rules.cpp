@@ -197,6 +197,58 @@ TEST_CASE("the last error counts, but not one of a thread, and not what reports 
   CHECK(find_cause("\x1b[31mMemoryError\x1b[0m\n", {})->rule == "python-memory");
 }
 
+TEST_CASE("of an error raised while another was handled the handler tells which one counts") {
+  const std::string trace = "Traceback (most recent call last):\n";
+  const auto frame = [](int line, const std::string& name, const std::string& source) {
+    return "  File \"t.py\", line " + std::to_string(line) + ", in " + name + "\n    " + source +
+        "\n";
+  };
+  const std::string handling =
+      "\nDuring handling of the above exception, another exception occurred:\n\n";
+  // Megatron-DeepSpeed calls its attention again, without an argument that it may not know.
+  const std::string first = trace + frame(10, "forward", "self.attention(") + frame(3, "f", "x") +
+      "TypeError: f() got an unexpected keyword argument 'cpu_offloading'\n";
+  const auto then = [&](const std::string& handler) {
+    const std::string outer = frame(90, "forward", "a = layer(") + frame(2, "forward", "y = z");
+    return find_cause(first + handling + trace + frame(1, "main", "model(x)") + outer +
+            frame(14, "forward", handler) + frame(4, "g", "y") + "RuntimeError: a view is odd\n",
+        {});
+  };
+  CHECK(then("self.attention(")->line == "RuntimeError: a view is odd");
+  CHECK(then("return eager(x)")->line == "RuntimeError: a view is odd");
+  CHECK(then("out = eager(x)")->line == "RuntimeError: a view is odd");
+  CHECK(then("raise RuntimeError(f'x = {x}')")->rule == "argument-unexpected");
+  CHECK(then("self.writer.close()")->rule == "argument-unexpected");
+  const std::string memory =
+      trace + frame(10, "forward", "attend(x)") + "torch.OutOfMemoryError: CUDA out of memory.\n";
+  const std::string odd_report = "AttributeError: 'str' object has no attribute 'x'\n";
+  CHECK(
+      find_cause(
+          memory + handling + trace + frame(14, "forward", "report = told(error)") + odd_report, {})
+          ->rule == "torch-oom");
+  // Clean-up explains nothing, even if only the error of it is known.
+  const std::string odd =
+      trace + frame(10, "run", "train()") + "IndexError: 7\n" + handling + trace;
+  const std::string closed = "ValueError: closed file\n";
+  CHECK(find_cause(odd + frame(14, "run", "await log.close()") + closed, {})->line ==
+      "IndexError: 7");
+  CHECK(find_cause(
+            odd + frame(9, "run", "with Log() as log:") + frame(2, "__exit__", "x") + closed, {})
+            ->line == "IndexError: 7");
+  CHECK(find_cause(odd + frame(14, "run", "if log.close():") + closed, {})->rule ==
+      "refused-value-error");
+}
+
+TEST_CASE("the direct cause of an unknown error is the cause") {
+  const std::string trace = "Traceback (most recent call last):\n  File \"t.py\", line 1, in x\n";
+  const std::string direct =
+      "\nThe above exception was the direct cause of the following exception:\n\n";
+  const std::string unknown = direct + trace + "RuntimeError: worker 0 is lost\n";
+  CHECK(find_cause(trace + "IndexError: 7\n" + unknown, {})->line == "IndexError: 7");
+  CHECK(find_cause(trace + "OSError: Connection refused\n" + unknown, {})->rule ==
+      "connection-refused");
+}
+
 TEST_CASE("a thread's death is the cause if the main program reports no more than that") {
   const std::string trace = "Traceback (most recent call last):\n  File \"t.py\", line 1, in x\n";
   const std::string thread = "Exception in thread Thread-4:\n" + trace + "ValueError: got 0\n";
