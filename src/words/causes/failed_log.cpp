@@ -208,11 +208,13 @@ struct Printer {
   std::optional<Event> error;  ///< the last one that counts
   std::optional<Event> weak;   ///< the strongest line that may have been survived, and was not
   Trace trace{};
-  Frame tried{};  ///< first frame of the last error's traceback: what its handler called
+  Frame tried{};        ///< first frame of the last error's traceback: what its handler called
+  bool traced = false;  ///< a traceback stood above it
   std::string_view prefix{};  ///< logger's prefix before each line of the traceback
   bool chained = false;       ///< the next error was raised because of the last one
   bool direct = false;        ///< … as its author says
   std::string_view aside{};   ///< the next error is of a thread, or was ignored, as this says
+  bool sibling = false;       ///< the next error is another of an exception group
   bool reason = false;        ///< reason of the last error follows below it
   bool below = false;         ///< the next line stands right below it
 };
@@ -274,12 +276,14 @@ class Reading {
   int root_ = -1;
 };
 
-/// The prefix before "Traceback" stands before its other lines, too, but for the time.
+/// The prefix before "Traceback" stands before its other lines, too, but for the time. Before those
+/// of an exception group it is "  | ".
 std::string_view without_prefix(const Printer& printer, std::string_view text) {
   const std::size_t length = printer.prefix.size();
   constexpr std::size_t end = 2;
-  const bool has = printer.trace.open && length >= end && text.size() > length &&
-      text.substr(length - end, end) == printer.prefix.substr(length - end);
+  const bool has = length >= end && text.size() > length &&
+      (printer.trace.open ? text.substr(length - end, end) == printer.prefix.substr(length - end)
+                          : text.starts_with(printer.prefix));
   return has ? text.substr(length) : text;
 }
 
@@ -288,6 +292,12 @@ bool is_notebook_frame(std::string_view text) {
   if (begins(text, "File ")) return text.find(", in ") != npos;
   return (begins(text, "/") || begins(text, "<ipython-")) && text.find(" in ") != npos &&
       (text.ends_with(')') || text.ends_with('>'));
+}
+
+/// "    +---------------- 2 ----------------": another error of an exception group stands below.
+bool is_next_of_group(std::string_view text) {
+  constexpr std::string_view ruler = "+---------------- ";
+  return text.front() == ' ' && text.substr(text.find_first_not_of(' ')).starts_with(ruler);
 }
 
 /// IPython prints classes without their module, and programs "Error: …" without a traceback: those
@@ -346,6 +356,7 @@ void Reading::take_error(Printer& printer, const SpokenLine& said) {
   const std::string_view aside = std::exchange(printer.aside, {});
   const bool chained = std::exchange(printer.chained, false);
   const bool direct = std::exchange(printer.direct, false);
+  const bool sibling = std::exchange(printer.sibling, false);
   const Trace trace = std::exchange(printer.trace, {});
   Handling handling = Handling::unknown;
   if (chained && !direct && printer.error) {
@@ -377,9 +388,14 @@ void Reading::take_error(Printer& printer, const SpokenLine& said) {
     const auto weakness = [](const Cause* cause) {
       return cause == nullptr ? Strength::late : std::max(cause->weight, Strength::late);
     };
-    if (explains || weakness(error.cause) > weakness(first)) return;
+    const bool note = printer.traced && !trace.open &&
+        (error.cause == nullptr || error.cause->where != LinePlace::exception);
+    if (explains || note || weakness(error.cause) > weakness(first) ||
+        (sibling && !stronger(error, *printer.error)))
+      return;
   }
   printer.error = error;
+  printer.traced = trace.open;
   printer.reason = error.line.ends_with(':') && !error.symptom();
   printer.below = printer.reason && error.line.find(' ') == npos;
 }
@@ -459,6 +475,8 @@ void Reading::take(std::string_view line) {
       begins(said.text, "The above exception was the direct cause")) {
     printer.chained = true;
     printer.direct = begins(said.text, "The");
+  } else if (is_next_of_group(said.text)) {
+    printer.sibling = true;
   } else if (begins(said.text, "Exception ignored in") || begins(said.text, "Exception in ")) {
     printer.aside = said.text;
   } else if (begins(said.text, "Failures:")) {

@@ -249,6 +249,32 @@ TEST_CASE("the direct cause of an unknown error is the cause") {
       "connection-refused");
 }
 
+TEST_CASE("of an exception group the strongest error counts, and notes below an error are none") {
+  const auto raised = [](const std::string& error) {
+    return "    | Traceback (most recent call last):\n    |   File \"t.py\", line 1, in x\n    | " +
+        error + "\n";
+  };
+  const auto member = [&](int number, const std::string& error) {
+    return (number == 1 ? "  +-" : "    ") + ("+---------------- " + std::to_string(number)) +
+        " ----------------\n" + raised(error);
+  };
+  const std::string head =
+      "  + Exception Group Traceback (most recent call last):\n"
+      "  |   File \"t.py\", line 9, in <module>\n"
+      "  | ExceptionGroup: 2 workers failed (2 sub-exceptions)\n";
+  const std::string chain =
+      "    | \n    | The above exception was the direct cause of the following exception:\n    | "
+      "\n";
+  const std::string memory = "torch.OutOfMemoryError: CUDA out of memory. Tried";
+  CHECK(find_cause(head + member(1, memory) + member(2, "IndexError: 7"), {})->rule == "torch-oom");
+  CHECK(find_cause(head + member(1, "IndexError: 7") + member(2, memory), {})->rule == "torch-oom");
+  const std::string lost = chain + raised("RuntimeError: lost");
+  CHECK(find_cause(head + member(1, "IndexError: 7") + lost, {})->line == "IndexError: 7");
+  const std::string trace = "Traceback (most recent call last):\n  File \"t.py\", line 1, in x\n";
+  const auto noted = find_cause(trace + "IndexError: 7\nin shard 3\nValueError: 4097 tokens\n", {});
+  CHECK(noted->line == "IndexError: 7");
+}
+
 TEST_CASE("a thread's death is the cause if the main program reports no more than that") {
   const std::string trace = "Traceback (most recent call last):\n  File \"t.py\", line 1, in x\n";
   const std::string thread = "Exception in thread Thread-4:\n" + trace + "ValueError: got 0\n";
