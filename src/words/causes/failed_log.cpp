@@ -109,6 +109,15 @@ bool is_warning(std::string_view text) {
       text.find(" WARNING") != npos;
 }
 
+/// "2026-11-30 04:58:43,031 ERROR trainer: …": a logger, which may print a traceback below it.
+bool is_of_logger(std::string_view text) {
+  constexpr std::array<std::string_view, 2> levels{"ERROR", "WARNING"};
+  return std::any_of(levels.begin(), levels.end(), [text](std::string_view level) {
+    const std::size_t at = text.find(level);
+    return at == 0 || (at != npos && (text[at - 1] == ' ' || text[at - 1] == '['));
+  });
+}
+
 /// How far a program had come where an error was raised, as the frames above it tell.
 enum class Stage : std::uint8_t { unknown, set_up, step, update };
 
@@ -195,7 +204,8 @@ Handling handling_by(std::string_view source, std::string_view tried, Outcome to
 
 /// State of a traceback whose error has not come yet.
 struct Trace {
-  bool open = false;  ///< the error has not come yet
+  bool open = false;    ///< the error has not come yet
+  bool logged = false;  ///< a logger prints it
   Frame first{};
   Frame last{};
   Frame handler{};               ///< where the error above was handled
@@ -208,8 +218,11 @@ struct Printer {
   std::optional<Event> error;  ///< the last one that counts
   std::optional<Event> weak;   ///< the strongest line that may have been survived, and was not
   Trace trace{};
-  Frame tried{};        ///< first frame of the last error's traceback: what its handler called
-  bool traced = false;  ///< a traceback stood above it
+  Frame tried{};             ///< first frame of the last error's traceback: what its handler called
+  std::string_view above{};  ///< last line
+  bool logged = false;       ///< a logger printed the last error
+  bool traced = false;       ///< a traceback stood above it
+  int steps = 0;             ///< train steps behind it
   std::string_view prefix{};  ///< logger's prefix before each line of the traceback
   bool chained = false;       ///< the next error was raised because of the last one
   bool direct = false;        ///< … as its author says
@@ -240,6 +253,10 @@ class Reading {
     std::optional<Event>& best = weak ? printer.weak : best_line_;
     // Hints tell nothing by themselves: the last of them is nearest to the end.
     if (!best || (event.hint() ? !stronger(*best, event) : stronger(event, *best))) best = event;
+  }
+  void set_aside(Event error, bool thread) {
+    error.exception = thread;
+    if (!aside_ || thread > aside_->exception) aside_ = error;
   }
   [[nodiscard]] const Cause* cause_for(std::string_view line, LinePlace place) const {
     const Cause* own = own_.find(line, place);
@@ -370,10 +387,8 @@ void Reading::take_error(Printer& printer, const SpokenLine& said) {
   printer.tried = trace.first;
   printer.reason = false;
   if (!aside.empty() || !counts) {
-    error.exception = aside.starts_with("Exception in thread");
-    if (counts && (error.cause != nullptr || error.exception) &&
-        (!aside_ || error.exception > aside_->exception))
-      aside_ = error;
+    const bool thread = aside.starts_with("Exception in thread");
+    if (counts && (error.cause != nullptr || thread)) set_aside(error, thread);
     return;
   }
   if (printer.error) {
@@ -395,7 +410,9 @@ void Reading::take_error(Printer& printer, const SpokenLine& said) {
       return;
   }
   printer.error = error;
+  printer.logged = trace.logged;
   printer.traced = trace.open;
+  printer.steps = 0;
   printer.reason = error.line.ends_with(':') && !error.symptom();
   printer.below = printer.reason && error.line.find(' ') == npos;
 }
@@ -420,7 +437,7 @@ void Reading::take_line(Printer& printer, const SpokenLine& said) {
   bool goes_on = !tells_nothing && cause->where == LinePlace::progress;
   if (tells_nothing) {
     // Once they are known they matter no more, unless they may take something away.
-    const bool step = (!trained_ || printer.weak) && tells_of_step(said.text);
+    const bool step = (!trained_ || printer.weak || printer.logged) && tells_of_step(said.text);
     const bool bar = (!long_bar_ || printer.weak) && is_long_bar(said.text);
     trained_ = trained_ || step;
     long_bar_ = long_bar_ || bar;
@@ -430,7 +447,16 @@ void Reading::take_line(Printer& printer, const SpokenLine& said) {
     if (told != nullptr && told->when == When::always && told->weight <= cause->weight)
       cause = told;
   }
-  if (goes_on) printer.weak.reset();
+  if (goes_on) {
+    printer.weak.reset();
+    // One step may be another rank's. Only the end of training tells that nothing failed.
+    const bool over = !tells_nothing && cause->weight == Strength::hint;
+    if (printer.logged && printer.error && (over || ++printer.steps > 1)) {
+      set_aside(*std::exchange(printer.error, {}), false);
+      printer.logged = false;
+    }
+    if (over && aside_ && aside_->by == said.by && !aside_->exception) aside_.reset();
+  }
   if (tells_nothing) return;
   const bool accuses = cause->outcome == Outcome::node_failure && cause->weight == Strength::fact;
   if (accuses) accused_.insert(node_accused_in(said.text));
@@ -461,11 +487,13 @@ void Reading::take(std::string_view line) {
     printer.trace.open = true;
   }
   said.text = without_prefix(printer, said.text);
+  const std::string_view above = std::exchange(printer.above, said.text);
   if (take_reason(printer, said.text)) return;
   if (said.text == "Last error:") {
     printer.reason = true;
   } else if (const auto at = said.text.find("Traceback (most recent call last)"); at != npos) {
-    printer.trace = {.open = true};
+    printer.trace = {.open = true,
+        .logged = at == 0 && (printer.chained ? printer.logged : is_of_logger(above))};
     printer.reason = false;
     printer.prefix = said.text.substr(0, at);
   } else if (begins(said.text, "  File \"") || begins(said.text, "    raise ") ||
@@ -506,7 +534,8 @@ std::optional<Event> Reading::verdict() const {
     if (!printer.error->symptom()) refusals.insert(printer.error->cause);
     if (!best || stronger(*printer.error, *best)) best = printer.error;
   }
-  if (!best) return aside_;
+  if (!best) best = aside_;
+  if (!best) return {};
   // A thread's death may be all that the main program reports.
   if (best->exception && best->symptom() && aside_ && aside_->exception &&
       (aside_->cause == nullptr || aside_->cause->when != When::network))

@@ -275,6 +275,25 @@ TEST_CASE("of an exception group the strongest error counts, and notes below an 
   CHECK(noted->line == "IndexError: 7");
 }
 
+TEST_CASE("an error that a logger printed was survived if its writer goes on") {
+  const std::string trace = "Traceback (most recent call last):\n  File \"t.py\", line 1, in x\n";
+  const std::string error = trace + "FileNotFoundError: no such file: a\n";
+  const std::string logged = "2026-11-30 04:58:43,031 ERROR trainer: no checkpoint\n" + error;
+  const std::string step = "step: 5 loss: 0.1\n";
+  const std::string killed = "srun: error: n7: task 3: Killed\n";
+  CHECK(find_cause(logged + step + step + killed, {})->rule == "killed-with-another");
+  CHECK_FALSE(find_cause(logged + "Training finished\n", {}));
+  CHECK_FALSE(find_cause(logged + step + step + "Training finished\n", {}));
+  // What a program prints late may stand behind an error that ended it: it counts if no other does.
+  CHECK(find_cause(logged + step + step, {})->line.starts_with("FileNotFoundError"));
+  const std::string chain = "\nDuring handling of the above exception, another occurred:\n\n";
+  CHECK(
+      find_cause(logged + chain + error + step + step + killed, {})->rule == "killed-with-another");
+  CHECK(find_cause(logged + step + killed, {})->line.starts_with("FileNotFoundError"));
+  CHECK(find_cause(error + step + step + killed, {})->line.starts_with("FileNotFoundError"));
+  CHECK(find_cause(logged + step + step + trace + "IndexError: 7\n", {})->line == "IndexError: 7");
+}
+
 TEST_CASE("a thread's death is the cause if the main program reports no more than that") {
   const std::string trace = "Traceback (most recent call last):\n  File \"t.py\", line 1, in x\n";
   const std::string thread = "Exception in thread Thread-4:\n" + trace + "ValueError: got 0\n";
