@@ -112,7 +112,8 @@ std::string badge_legend(const Heatmap& heatmap, const GridWords& words) {
       {std::pair<std::string, std::string>{
            "faster", "<b>faster</b> ahead of the next layout by more than the noise"},
           {"tie", "<b>tie</b> the runs can't tell the first layouts apart"},
-          {"run", "<b>1 run</b> measured once: + is its lead over the next layout, which is no proof"},
+          {"run",
+              "<b>1 run</b> measured once: + is its lead over the next layout, which is no proof"},
           {"open", "<b>?</b> open: see the details of the cell"}}) {
     if (seen.contains(style)) out += (out.empty() ? "" : " · ") + meaning;
   }
