@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which of several errors of Python counts: of those that are chained, of a group, and of those that
-// a logger printed.
+// Which of several errors of Python counts: of those that are chained, of a group, and of those
+// that a logger printed.
 #include "causes/failed_log.hpp"
 
 #include <doctest/doctest.h>
