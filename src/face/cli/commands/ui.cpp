@@ -10,6 +10,7 @@
 #include "report/page.hpp"
 #include "server/server.hpp"
 #include "show/cell_text.hpp"
+#include "sweep/vars_text.hpp"
 
 #include <shardsweep/command.hpp>
 #include <shardsweep/load.hpp>
@@ -109,13 +110,17 @@ Result<std::string> trials_page(const Session& session, const PageRequest& asked
   constexpr std::int64_t most = 1000;
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
   // A trial's name is long: a phone shows what it is made of, and the link.
-  SHARDSWEEP_ASSIGN(const auto table,
+  SHARDSWEEP_ASSIGN(auto table,
       reader->results({.selection = selection_of(session.options),
-          .columns = {"layout", "model", "outcome", "tokens_per_s_per_gpu", "train_step_ms", "mfu",
-              "nodes", "gpus", "repeat", "state", "cause", "trial"},
+          .columns = {"layout", "vars", "model", "outcome", "tokens_per_s_per_gpu", "train_step_ms",
+              "mfu", "nodes", "gpus", "repeat", "state", "cause", "runner", "runner_version",
+              "trial"},
           .sort = "-ended_at",
           .limit = most}));
   const auto trial = place_of(table, "trial");
+  const auto vars = place_of(table, "vars");
+  for (auto& row : table.rows)
+    row.at(vars) = vars_text(text_in(row, vars));
   const auto& of = asked.values.find("name")->second;
   std::string body = html_table(
       table, "Trials, the last to end first", [&](std::span<const Value> row, std::size_t column) {
