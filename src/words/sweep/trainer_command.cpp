@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <optional>
 
 namespace shardsweep {
 namespace {
@@ -101,6 +103,15 @@ std::vector<std::string_view> texts_of(const SweepSpec& sweep) {
   return texts;
 }
 
+/// Value of a part in the model of a trainer that is not told it; none: there is no usual one.
+std::optional<std::int64_t> unsaid_value(const ShapeField& field, const ModelSpec& model) {
+  if (field.name == "kv_heads") return model.heads;
+  if (field.name == "head_dim" && model.heads > 0 && model.hidden % model.heads == 0)
+    return model.hidden / model.heads;
+  if (field.optional) return 0;
+  return {};
+}
+
 }  // namespace
 
 std::string untold_shape(const std::vector<std::string_view>& placeholders,
@@ -114,12 +125,10 @@ std::string untold_shape(const std::vector<std::string_view>& placeholders,
   };
   if (model.tied_embeddings && is_untold("tied_embeddings")) return "tied_embeddings";
   for (const ShapeField& field : shape_fields) {
-    const bool is_usual = model.*field.member == 0 ||
-        (field.name == "head_dim" && model.head_dim * model.heads == model.hidden) ||
-        (field.name == "kv_heads" && model.kv_heads == model.heads);
-    const bool has_usual = field.optional || field.name == "kv_heads";
-    if (has_usual && !is_usual && is_untold(field.name))
-      return fmt::format("{} {}", field.name, model.*field.member);
+    const std::int64_t value = model.*field.member;
+    const auto unsaid = unsaid_value(field, model);
+    if (unsaid && value != *unsaid && value != 0 && is_untold(field.name))
+      return fmt::format("{} {}", field.name, value);
   }
   return {};
 }
