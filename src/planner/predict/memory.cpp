@@ -229,7 +229,7 @@ LayerBytes stage_layer_bytes(const LayerShape& shape, const Point& point, const 
 }
 
 // Bytes that layers for later tokens keep of the micro-batches in flight, beside one layer each.
-// These layers keep the states and the embedding that come, both normed in one row of 2h, and the
+// The layers keep the states and the embedding that come, both normed in one row of 2h, and the
 // output before and after its norm. If computed again as a whole, they keep what comes and what
 // leaves. Of a rank's pieces the last alone has them, whose gradients come at once.
 double mtp_bytes(

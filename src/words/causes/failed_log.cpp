@@ -186,7 +186,7 @@ struct Frame {
   }
 };
 
-/// What an error means that was raised while another one was handled.
+/// Meaning of an error that was raised while another one was handled.
 enum class Handling : std::uint8_t { unknown, another_way, clean_up };
 
 /// A handler that calls the same again, or wants a value, tries another way, if the error told what

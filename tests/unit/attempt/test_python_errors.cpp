@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which of several errors of Python counts: of those that are chained, of a group, and of those
-// that a logger printed.
+// Several errors of Python in one log: chained ones, those of a group, and those that a logger
+// printed. One of them counts.
 #include "causes/failed_log.hpp"
 
 #include <doctest/doctest.h>
@@ -96,7 +96,7 @@ TEST_CASE("an error that a logger printed was survived if its writer goes on") {
   CHECK(find_cause(logged + step + step + killed, {})->rule == "killed-with-another");
   CHECK_FALSE(find_cause(logged + "Training finished\n", {}));
   CHECK_FALSE(find_cause(logged + step + step + "Training finished\n", {}));
-  // What a program prints late may stand behind an error that ended it: it counts if no other does.
+  // Late output of a program may stand behind an error that ended it: it counts if no other does.
   CHECK(find_cause(logged + step + step, {})->line.starts_with("FileNotFoundError"));
   const std::string chain = "\nDuring handling of the above exception, another occurred:\n\n";
   CHECK(
