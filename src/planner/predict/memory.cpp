@@ -54,15 +54,22 @@ struct Habits {
   bool plain;  // two matrices in the feed-forward part
   bool flash;
   bool fused_norm;
-  bool graphs;  // layers are CUDA graphs
-  Habits(const ModelSpec& model, const MemoryFamily& of, const RunTraits& traits,
-      bool cuda_graphs = false)
+  bool graphs = false;    // layers are CUDA graphs
+  double kept_input = 1;  // kept bytes of a product's input, as a share of those that are made
+  /// What layers make.
+  Habits(const ModelSpec& model, const MemoryFamily& of, const RunTraits& traits)
       : family(of),
         run(traits),
         plain(is_plain(model, of)),
         flash(traits.flash_attention.value_or(of.flash_attention)),
-        fused_norm(traits.fused_norm.value_or(of.norm_row_bytes == 0 || plain)),
-        graphs(cuda_graphs) {}
+        fused_norm(traits.fused_norm.value_or(true) || plain) {}
+  /// What layers keep of one point.
+  Habits(
+      const ModelSpec& model, const MemoryFamily& of, const RunTraits& traits, const Point& point)
+      : Habits(model, of, traits) {
+    graphs = point.layout.cuda_graphs;
+    if (is_fp8(point.dtype) && of.fp8_inputs) kept_input = 1 / real(bytes_of(point.dtype));
+  }
 };
 
 // Bytes of one layer's activations between (sequence-parallel) and inside TP regions, and of
@@ -100,20 +107,33 @@ void drop_modules(LayerActivations& all, const LayerShape& shape, const Habits& 
   const double row = shape.element * shape.token_row();
   const double query = shape.element * shape.tokens() * shape.query;
   const double chosen = shape.element * shape.tokens() * shape.chosen * shape.expert_ffn;
-  if (modules.has(Module::layernorm)) all.kept_between -= 2 * row;
+  const double in_8_bits = 1 - habits.kept_input;
+  if (modules.has(Module::layernorm)) all.kept_between -= (2 - in_8_bits * (experts ? 1 : 2)) * row;
   if (modules.has(Module::mlp) && !experts)
-    all.kept_inside -= ffn_rows * shape.element * shape.tokens() * shape.ffn;
+    all.kept_inside -= (ffn_rows - in_8_bits) * shape.element * shape.tokens() * shape.ffn;
   if (modules.has(Module::moe) && experts) {
-    all.kept_inside -= ffn_rows * (chosen + shape.element * shape.tokens() * shape.shared_ffn);
+    all.kept_inside -=
+        (ffn_rows - in_8_bits) * (chosen + shape.element * shape.tokens() * shape.shared_ffn);
     all.kept_routed = 0;
   } else if (modules.has(Module::moe_act) && experts) {
-    all.kept_inside -= chosen;
+    all.kept_inside -= habits.kept_input * chosen;
   }
   if (modules.has(Module::mla_up_proj)) {
     const double rows = shape.attention_rows(family.query_rows, family.key_rows);
     all.kept_inside -= query * (rows - shape.value_share);
-    all.kept_between -= shape.element * shape.tokens() * shape.latents;
+    all.kept_between -= habits.kept_input * shape.element * shape.tokens() * shape.latents;
   }
+}
+
+// Keeps inputs of products in 8 bits: the outputs of norms, what goes into experts, and what the
+// feed-forward part's last product multiplies. Attention and the router keep theirs as they are,
+// and the output projection has a copy of its own.
+void keep_inputs_in_8_bits(
+    LayerActivations& all, const LayerShape& shape, double in_8_bits, double ffn, bool experts) {
+  const double bytes = shape.element * shape.tokens();
+  all.between -= in_8_bits * bytes * ((experts ? 1 : 2) * shape.hidden + shape.latents);
+  all.inside += (1 - in_8_bits) * bytes * shape.query * shape.value_share - in_8_bits * ffn;
+  if (experts) all.routed -= in_8_bits * bytes * shape.chosen * shape.hidden;
 }
 
 // Activations of a layer whose feed-forward part is dense or has experts.
@@ -145,6 +165,7 @@ LayerActivations layer_activations(const LayerShape& shape, const Habits& habits
     all.between += 2 * family.norm_row_bytes * shape.token_row() +
         family.norm_row_bytes * shape.tokens() * shape.latents;
   }
+  if (habits.kept_input < 1) keep_inputs_in_8_bits(all, shape, 1 - habits.kept_input, ffn, experts);
   all.kept_between = all.between;
   all.kept_inside = all.inside;
   all.kept_routed = all.routed;
@@ -394,7 +415,7 @@ class Stage {
       const MemoryFamily& family, const RunTraits& traits, std::int32_t stage)
       : shape_(shape),
         point_(point),
-        habits_(model, family, traits, point.layout.cuda_graphs),
+        habits_(model, family, traits, point),
         stage_(stage),
         layers_(stage_layers(shape_, family.split, stage)),
         dense_(stage_dense_layers(shape_, point.layout, family.split, stage, layers_)),

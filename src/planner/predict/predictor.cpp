@@ -118,7 +118,8 @@ RunTraits traits_of_kernel(std::string_view kernel) {
   } else if (says(unfused_attention) || torch) {
     traits.flash_attention = false;
   }
-  if (says(fused_norms)) traits.fused_norm = true;
+  // A text that names kernels names all of them.
+  if (!text.empty()) traits.fused_norm = says(fused_norms);
   return traits;
 }
 

@@ -69,6 +69,7 @@ struct MemoryFamily {
 
   /// Values outside FP8 have 16 bits; false: fp32.
   bool half_beside_fp8 = true;
+  bool fp8_inputs = false;
 
   /// A feed-forward part of f = 4h has no gate, as in GPT: Megatron's other kind. False: it always
   /// has one.
@@ -104,13 +105,14 @@ inline constexpr auto described<MemoryFamily> = [] {
       Key{"query_rows", &M::query_rows, {real, "as large as Q: Q and the attention's output"}},
       Key{"key_rows", &M::key_rows, {real, "as large as K (g/a of Q): K and V"}},
       Key{"ffn_rows", &M::ffn_rows, {real, "gate, up, silu*up"}},
-      Key{"norm_row_bytes", &M::norm_row_bytes, {real, "per norm and element of its row, if norms are not fused"}},
+      Key{"norm_row_bytes", &M::norm_row_bytes, {real, "per norm and element of its row, in a run that is known to have no fused norms"}},
       Key{"probability_bytes", &M::probability_bytes, {real, "per probability, without flash attention; 0: as other values"}},
       Key{"logits_bytes", &M::logits_bytes, {real, "per logit; 0: as other values"}},
       Key{"working_layers", &M::working_layers, {real, "of the layer in backward: gradients of its activations"}},
       Key{"arenas", &M::arenas, {boolean, "one piece per class of memory, as shardbench has them on GPUs"}},
       Key{"stages_parts", &M::stages_parts, {boolean, "a receive buffer holds one rank's part of a bucket"}},
       Key{"half_beside_fp8", &M::half_beside_fp8, {boolean, "what is not in FP8 is in 16 bits; false: in fp32"}},
+      Key{"fp8_inputs", &M::fp8_inputs, {boolean, "a product in FP8 keeps its input in 8 bits for backward"}},
       Key{"plain_where_ffn_is_4h", &M::plain_where_ffn_is_4h, {boolean, "a model whose ffn is 4 x hidden has no gate, as GPT"}},
       Key{"vocab_multiple", &M::vocab_multiple, {count, "each tp rank's part of the vocabulary is padded to it", 1, 1 << 20}},
       Key{"split", &M::split, {special, "layers of a stage: even, or by_cost: equal matrix products"}},

@@ -129,7 +129,8 @@ TEST_CASE("activations of a layer with latent attention, tensor by tensor") {
   CHECK(layer_bytes(model, again) - kept_bytes(model, again) ==
       doctest::Approx(2 * tokens * (2 * 96 + 80 + 48 + 32)));
   // Norms that are not fused compute in fp32.
-  CHECK(layer_bytes(model, point, {}) == doctest::Approx(whole + 8 * tokens * (2 * 64 + 48 + 32)));
+  CHECK(layer_bytes(model, point, {.fused_norm = false}) ==
+      doctest::Approx(whole + 8 * tokens * (2 * 64 + 48 + 32)));
   // tp divides heads alone; with sequence parallelism latents too.
   auto split = testing::point_of(1, 2, 1, 512);
   CHECK(layer_bytes(model, split) ==

@@ -91,7 +91,8 @@ TEST_CASE("the kernel column says how attention keeps its probabilities") {
     CAPTURE(kernel);
     CHECK_FALSE(traits_of_kernel(kernel).flash_attention.has_value());
   }
-  CHECK_FALSE(traits_of_kernel("torch").fused_norm.has_value());
+  CHECK(traits_of_kernel("torch").fused_norm == false);
+  CHECK_FALSE(traits_of_kernel("").fused_norm.has_value());
 }
 
 TEST_CASE("what was measured slower than predicted makes the others slower too and surer") {
