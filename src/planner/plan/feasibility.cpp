@@ -148,18 +148,29 @@ std::string why_experts(const ModelSpec& model, const Layout& layout) {
       model.expert_ffn, model.name);
 }
 
+/// True if all virtual stages are equal once the embedding, if the first stage is told its layers,
+/// and the head, if the last one is, count as a layer each.
+bool counts_ends(std::int64_t layers, const Layout& layout) {
+  const auto told = {layout.first_stage_layers, layout.last_stage_layers};
+  const auto all = layers + std::count_if(told.begin(), told.end(), [](auto at) { return at > 0; });
+  return all % (std::int64_t{layout.pp} * layout.vpp) == 0 &&
+      std::all_of(
+          told.begin(), told.end(), [&](auto at) { return at == 0 || at == all / layout.pp - 1; });
+}
+
 /// Rule that a layout with stages of their own size breaks; empty: none. Called for few points.
-std::string why_stages(const ModelSpec& model, const Layout& layout) {
+std::string why_stages(const ModelSpec& model, const Layout& layout, bool ends_count) {
   if (layout.pp == 1) return "first_stage_layers and last_stage_layers need pp above 1";
   if (layout.schedule == Schedule::zb_v)
     return "zb-v folds the stages: one rank has the first and the last of them";
-  for (const auto& [name, layers] : {std::pair("first_stage_layers", layout.first_stage_layers),
-           std::pair("last_stage_layers", layout.last_stage_layers)}) {
-    if (layers % layout.vpp != 0)
-      return fmt::format("{} {} is no multiple of vpp {}", name, layers, layout.vpp);
-  }
   const auto [layers, stages] =
       MiddleStages(model.layers, layout.pp, layout.first_stage_layers, layout.last_stage_layers);
+  if (ends_count && layout.vpp > 1 && counts_ends(model.layers, layout)) return {};
+  for (const auto& [name, told] : {std::pair("first_stage_layers", layout.first_stage_layers),
+           std::pair("last_stage_layers", layout.last_stage_layers)}) {
+    if (told % layout.vpp != 0)
+      return fmt::format("{} {} is no multiple of vpp {}", name, told, layout.vpp);
+  }
   const bool fits = stages == 0 ? layers == 0 : layers > 0 && layers % (stages * layout.vpp) == 0;
   if (fits) return {};
   return fmt::format(
@@ -228,6 +239,7 @@ Judge::Judge(const SweepSpec& sweep, const Capabilities& runner, PointFilter* ex
       predictor_(sweep.cluster, family_of(sweep.runner)),
       shardbench_(sweep.runner.is_shardbench()),
       copies_kv_heads_(trainer_file(family_of(sweep.runner).words).copies_kv_heads),
+      ends_count_(trainer_file(family_of(sweep.runner).words).ends_count_as_layers),
       names_(fixed_names.begin(), fixed_names.end()),
       removed_(sweep.excludes.size(), 0) {
   add_limits();
@@ -330,8 +342,10 @@ int Judge::find_shape(const Point& point) const {
   if (!has_modules(model, point)) return recompute;
   if (layout.cuda_graphs && layout.recompute == Recompute::full) return cuda_graphs;
   if (layout.zero < least_zero(layout.offload)) return offload;
-  if (std::int64_t{layout.pp} * layout.vpp > model.layers) return layers;
-  if (layout.has_uneven_stages() && !why_stages(model, layout).empty()) return stages;
+  const int ends =
+      ends_count_ ? (layout.first_stage_layers > 0) + (layout.last_stage_layers > 0) : 0;
+  if (std::int64_t{layout.pp} * layout.vpp > model.layers + ends) return layers;
+  if (layout.has_uneven_stages() && !why_stages(model, layout, ends_count_).empty()) return stages;
   if (shardbench_ && layout.grad_accum < layout.pp - 1) return grad_accum;
   if (shardbench_ && layout.zero > 0 && layout.data_ranks() == 1) return zero;
   if (layout.dp % layout.dp_replicate != 0) return dp_replicate;
@@ -452,7 +466,7 @@ std::string Judge::why_shape(const Point& point, int constraint) const {
       return fmt::format("pp {}{} is more than the {} layers of {}", layout.pp,
           layout.vpp > 1 ? fmt::format(" x vpp {}", layout.vpp) : "", model.layers, model.name);
     case stages:
-      return why_stages(model, layout);
+      return why_stages(model, layout, ends_count_);
     case recompute:
       return why_modules(model, point);
     case cuda_graphs:

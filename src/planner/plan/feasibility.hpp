@@ -86,6 +86,7 @@ class Judge {
   Predictor predictor_;
   bool shardbench_;
   bool copies_kv_heads_;
+  bool ends_count_;
   std::vector<std::string> names_;
   std::vector<Limit> limits_;
   int first_rule_ = 0;  // names_ index of the runner's first rule

@@ -235,7 +235,7 @@ std::vector<std::int64_t> LayoutJudge::worth_a_thought(const AxisInfo& axis) con
   if (axis.name == "tp") return divisors(std::gcd(gpus, near), most_tp);
   if (axis.name == "pp") return divisors(gpus, request_.model.layers);
   if (axis.name == "vpp" && !has_virtual_stages()) return {};
-  if (axis.name == "vpp") return divisors(request_.model.layers, most_virtual_stages);
+  if (axis.name == "vpp") return virtual_stages(request_, most_virtual_stages);
   if (axis.name == "cp")
     return divisors(std::gcd(gpus, request_.seq_len), request_.seq_len / shortest_share);
   if (axis.name == "ep" && request_.model.experts == 0) return {};
@@ -379,7 +379,7 @@ ZipGroup LayoutJudge::split_rows() const {
 /// stages also hold the embedding and the head, so they get fewer.
 void LayoutJudge::tell_stages(Layout& layout) const {
   if (locks("first_stage_layers") || locks("last_stage_layers")) return;
-  const auto told = told_stages(request_, layout.pp);
+  const auto told = told_stages(request_, layout.pp, layout.vpp);
   layout.first_stage_layers = told.first;
   layout.last_stage_layers = told.last;
 }
@@ -400,8 +400,8 @@ void LayoutJudge::add_rows(const std::vector<std::vector<std::int64_t>>& choices
   const bool said_twice = is.expert_tp == is.tp && !locks("expert_tp");
   const auto experts =
       is.expert_tp > 0 ? std::int64_t{is.ep} * is.expert_tp : std::int64_t{is.ep} * is.tp;
-  const bool cut_evenly =
-      is.vpp == 1 || request_.model.layers % (std::int64_t{is.pp} * is.vpp) == 0;
+  const bool cut_evenly = is.vpp == 1 || is.has_uneven_stages() ||
+      request_.model.layers % (std::int64_t{is.pp} * is.vpp) == 0;
   if (!cut_evenly || request_.gpus % (split * is.cp) != 0 || request_.gpus / is.pp % experts != 0 ||
       is_no_plan(is) || said_twice)
     return;

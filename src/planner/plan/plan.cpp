@@ -308,15 +308,24 @@ Result<Plan> make_plan(const SweepSpec& sweep, std::vector<Guess>& guesses) {
 }
 
 std::string why_nothing_runs(const Plan& plan) {
-  const auto could_start = [&](const std::string& constraint) {
-    return plan.left_out_gpu_hours.empty() || plan.left_out_gpu_hours.contains(constraint);
+  // Products of axes make points whose GPUs or batch do not add up: few of them were meant.
+  constexpr auto of_products = std::to_array<std::string_view>({"gpus", "world", "batch"});
+  const auto is_of_products = [&](const auto& left_out) {
+    return std::find(of_products.begin(), of_products.end(), left_out.first) != of_products.end();
+  };
+  const auto& all = plan.left_out_by_constraint;
+  const bool some_add_up = !std::all_of(all.begin(), all.end(), is_of_products);
+  const auto counts = [&](const auto& left_out) {
+    const auto& hours = plan.left_out_gpu_hours;
+    return hours.empty() ? !some_add_up || !is_of_products(left_out)
+                         : hours.contains(left_out.first);
   };
   const std::string* found = nullptr;
   std::int64_t most = 0;
-  for (const auto& [constraint, points] : plan.left_out_by_constraint) {
-    if (points <= most || !could_start(constraint)) continue;
-    found = &constraint;
-    most = points;
+  for (const auto& left_out : all) {
+    if (left_out.second <= most || !counts(left_out)) continue;
+    found = &left_out.first;
+    most = left_out.second;
   }
   const auto example = found == nullptr ? plan.examples.end() : plan.examples.find(*found);
   return example == plan.examples.end() ? std::string() : example->second.verdict.why;

@@ -4,6 +4,8 @@
 // that differs in two axes at once is missed: bench_locks counts how often (7 of 1,000 questions).
 #include "plan/refine.hpp"
 
+#include "trainer/trainer_file.hpp"
+
 #include <shardsweep/axis_table.hpp>
 
 #include <algorithm>
@@ -25,6 +27,14 @@ std::vector<std::int64_t> divisors(std::int64_t of, std::int64_t most) {
   std::vector<std::int64_t> values;
   for (std::int64_t value = 1; value <= std::min(of, most); ++value)
     if (of % value == 0) values.push_back(value);
+  return values;
+}
+
+std::vector<std::int64_t> virtual_stages(const SuggestRequest& request, std::int64_t most) {
+  const std::int64_t ends = trainer_file(request.family->words).ends_count_as_layers ? 2 : 0;
+  std::vector<std::int64_t> values;
+  for (std::int64_t value = 1; value <= most; ++value)
+    if ((request.model.layers + ends) % value <= ends) values.push_back(value);
   return values;
 }
 
@@ -54,7 +64,8 @@ std::vector<std::int64_t> LayoutRefiner::values(const AxisInfo& axis, const Poin
   if (axis.name == "cp") return divisors(std::gcd(request_.gpus, request_.seq_len), request_.gpus);
   if (axis.name == "ep") return divisors(model.experts, request_.gpus);
   if (axis.name == "vpp") {
-    return is.pp == 1 ? std::vector<std::int64_t>{1} : divisors(model.layers, model.layers / is.pp);
+    return is.pp == 1 ? std::vector<std::int64_t>{1}
+                      : virtual_stages(request_, (model.layers + is.pp - 1) / is.pp);
   }
   if (axis.name == "dp_replicate") return divisors(is.dp, is.dp);
   if (axis.name == "micro_batch") {
@@ -157,6 +168,13 @@ bool LayoutRefiner::attempt_stages(Best& best) {
       if (!locks("last_stage_layers")) is.last_stage_layers = static_cast<std::int32_t>(last);
       moved = attempt(std::move(point), best) || moved;
     }
+  }
+  const auto told = told_stages(request_, at.pp, at.vpp);
+  if (told.last > 0 && !locks("first_stage_layers") && !locks("last_stage_layers")) {
+    Point point = best.layout.point;
+    point.layout.first_stage_layers = told.first;
+    point.layout.last_stage_layers = told.last;
+    moved = attempt(std::move(point), best) || moved;
   }
   Point even = best.layout.point;
   if (!locks("first_stage_layers")) even.layout.first_stage_layers = 0;

@@ -74,5 +74,9 @@ class LayoutRefiner {
 
 /// All values that divide, up to `most`.
 [[nodiscard]] std::vector<std::int64_t> divisors(std::int64_t of, std::int64_t most);
+/// Numbers of virtual stages, up to `most`, that can share out the model's layers: with the
+/// embedding and the head, if the trainer may count them.
+[[nodiscard]] std::vector<std::int64_t> virtual_stages(
+    const SuggestRequest& request, std::int64_t most);
 
 }  // namespace shardsweep

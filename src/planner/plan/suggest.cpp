@@ -13,6 +13,7 @@
 #include "text/units.hpp"
 #include "trainer/configuration.hpp"
 #include "trainer/point_words.hpp"
+#include "trainer/trainer_file.hpp"
 
 #include <shardsweep/axis_table.hpp>
 
@@ -311,8 +312,15 @@ class Suggester {
 
 }  // namespace
 
-ToldStages told_stages(const SuggestRequest& request, std::int64_t pp) {
+ToldStages told_stages(const SuggestRequest& request, std::int64_t pp, std::int64_t vpp) {
   const auto layers = request.model.layers;
+  if (vpp > 1) {
+    if (!trainer_file(request.family->words).ends_count_as_layers) return {};
+    const auto ends = pp * vpp - layers % (pp * vpp);
+    const auto others = static_cast<std::int32_t>((layers + ends) / pp);
+    if (ends == 1) return {0, others - 1};
+    return ends == 2 ? ToldStages{others - 1, others - 1} : ToldStages{};
+  }
   Point even = world_of(request);
   even.layout.pp = static_cast<std::int32_t>(pp);
   const auto trainer = request.family->words;

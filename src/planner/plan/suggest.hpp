@@ -44,11 +44,14 @@ struct SuggestRequest {
 [[nodiscard]] Point world_of(const SuggestRequest& request);
 
 /// Layers of the first and the last stage, of a trainer that shares them out evenly unless it
-/// is told these: as many fewer than the others as do not divide. 0: it is told nothing.
+/// is told these: as many fewer than the others as do not divide. With virtual stages they have one
+/// layer less, if its file says that the embedding and the head may count as one. 0: it is told
+/// nothing.
 struct ToldStages {
   std::int32_t first = 0, last = 0;
 };
-[[nodiscard]] ToldStages told_stages(const SuggestRequest& request, std::int64_t pp);
+[[nodiscard]] ToldStages told_stages(
+    const SuggestRequest& request, std::int64_t pp, std::int64_t vpp = 1);
 
 /// Changes a request to another number of GPUs: of one node, or whole nodes. Faults
 /// (invalid_input): more than a node has and no whole nodes; the message names the next ones.

@@ -67,16 +67,16 @@ constexpr auto other_keys = std::to_array<OtherKey>({{"layout", "form"}, {"print
 constexpr auto habit_sections =
     std::to_array<std::string_view>({"planner", "planner_least", "profile"});
 constexpr std::string_view like = "like";
-constexpr auto sections = std::to_array<Section>(
-    {{"title", SectionKind::text}, {"versions", SectionKind::maps}, {"prints", SectionKind::maps},
-        {"alone", SectionKind::maps}, {"snapshot", SectionKind::maps}, {"trees", SectionKind::maps},
-        {"log", SectionKind::list}, {"log_of", SectionKind::text}, {"rules", SectionKind::maps},
-        {"rules_of", SectionKind::text}, {"refuses", SectionKind::maps},
-        {"refuses_of", SectionKind::text}, {"copies_kv_heads", SectionKind::text},
-        {"tested", SectionKind::maps}, {"layout", SectionKind::maps}, {"values", SectionKind::list},
-        {"words", SectionKind::list}, {"lacks", SectionKind::list}, {"reads", SectionKind::list},
-        {"also", SectionKind::list}, {"start", SectionKind::maps}, {"planner", SectionKind::map},
-        {"planner_least", SectionKind::map}, {"profile", SectionKind::map}});
+constexpr auto sections = std::to_array<Section>({{"title", SectionKind::text},
+    {"versions", SectionKind::maps}, {"prints", SectionKind::maps}, {"alone", SectionKind::maps},
+    {"snapshot", SectionKind::maps}, {"trees", SectionKind::maps}, {"log", SectionKind::list},
+    {"log_of", SectionKind::text}, {"rules", SectionKind::maps}, {"rules_of", SectionKind::text},
+    {"refuses", SectionKind::maps}, {"refuses_of", SectionKind::text},
+    {"copies_kv_heads", SectionKind::text}, {"ends_count_as_layers", SectionKind::text},
+    {"tested", SectionKind::maps}, {"layout", SectionKind::maps}, {"values", SectionKind::list},
+    {"words", SectionKind::list}, {"lacks", SectionKind::list}, {"reads", SectionKind::list},
+    {"also", SectionKind::list}, {"start", SectionKind::maps}, {"planner", SectionKind::map},
+    {"planner_least", SectionKind::map}, {"profile", SectionKind::map}});
 
 /// Fills a TrainerFile value by value. What is wrong is noted, and left out.
 class FileReader {
@@ -191,6 +191,8 @@ class FileReader {
       file_.about.title = value;
     } else if (section_ == "copies_kv_heads") {
       set_flag(file_.copies_kv_heads, value);
+    } else if (section_ == "ends_count_as_layers") {
+      set_flag(file_.ends_count_as_layers, value);
     } else if (!is_one_of(value, served())) {
       note(fmt::format(
           "no trainer is called {}{}", in_quotes(value), did_you_mean(value, served())));

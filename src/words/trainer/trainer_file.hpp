@@ -49,7 +49,10 @@ struct TestedCommit {
 struct TrainerFile {
   Trainer about;
   std::string log_of;  ///< a trainer that is built in, whose lines it prints too; empty: none
-  bool copies_kv_heads = false;       ///< true if tp may have more ranks than there are such heads
+  bool copies_kv_heads = false;  ///< true if tp may have more ranks than there are such heads
+  /// True if the embedding and the head may each count as a layer, so that the first and the last
+  /// of all virtual stages have one less.
+  bool ends_count_as_layers = false;
   std::vector<std::string> patterns;  ///< patterns of its log, as in capture.hpp
   std::vector<TrainerRule> rules;
   std::vector<RefusedWord> refuses;

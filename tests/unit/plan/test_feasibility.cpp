@@ -292,6 +292,18 @@ TEST_CASE("stages of unequal layers leave equally many to those between") {
       "to 2 other stages, which need equally many");
   CHECK(stages(3, 1, 2) == "stages: first_stage_layers 3 is no multiple of vpp 2");
   CHECK(stages(2, 2, 2) == "feasible");
+  // With the embedding and the head six layers are eight, two of each stage.
+  auto six = small_model();
+  six.layers = 6;
+  const auto of_six = [&](std::int32_t first, std::int32_t last) {
+    return verdict_of(six, laid_out(2, 1, 4), [&](Point& p) {
+      p.layout.first_stage_layers = first;
+      p.layout.last_stage_layers = last;
+      p.layout.vpp = 2;
+    });
+  };
+  CHECK(of_six(1, 1) == "feasible");
+  CHECK(of_six(1, 0) == "layers: pp 4 x vpp 2 is more than the 6 layers of small");
   const auto of_two = [](std::int32_t first, std::int32_t last) {
     return verdict_of(small_model(), laid_out(4, 1, 2), [&](Point& p) {
       p.layout.first_stage_layers = first;

@@ -183,6 +183,10 @@ TEST_CASE("stages that layers can't fill evenly are told their layers") {
   CHECK(told_stages(of, 8).first == 3);
   CHECK(told_stages(of, 8).last == 3);
   CHECK(told_stages(of, 2).first == 0);
+  // Megatron counts the embedding and the head, so that virtual stages are equal.
+  CHECK(told_stages(of, 8, 2).first == 3);
+  CHECK(told_stages(of, 8, 2).last == 3);
+  CHECK(told_stages(of, 5, 2).last == 0);
 }
 
 TEST_CASE("what somebody asks for and the trainer can't run is refused in its own words") {

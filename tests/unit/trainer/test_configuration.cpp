@@ -258,6 +258,32 @@ TEST_CASE(
   CHECK(written("gpt-neox", {.offload = "all"}) == "gpt-neox has no words for offload all");
 }
 
+TEST_CASE("equal virtual stages count the embedding and the head as Megatron's layers") {
+  TrainerLayout layout{
+      .pp = 16, .vpp = 4, .layers = 126, .first_stage_layers = 7, .last_stage_layers = 7};
+  const std::string both =
+      "--account-for-embedding-in-pipeline-split --account-for-loss-in-pipeline-split ";
+  CHECK(written("megatron", layout).find(both) != std::string::npos);
+  const auto read = [](std::string_view flags, std::int64_t pp) {
+    return layout_of("megatron",
+        fmt::format("--micro-batch-size 1 --num-layers 126 --pipeline-model-parallel-size {} {}",
+            pp, flags),
+        16);
+  };
+  const auto back = read(both + "--num-virtual-stages-per-pipeline-rank 4", 16);
+  REQUIRE(back);
+  CHECK(words(*back).find(" vpp4 ") != std::string::npos);
+  CHECK(std::pair(back->first_stage_layers, back->last_stage_layers) == std::pair(7L, 7L));
+  const auto per_stage = read(both + "--num-layers-per-virtual-pipeline-stage 2", 16);
+  REQUIRE(per_stage);
+  CHECK(per_stage->vpp == 4);
+  CHECK_FALSE(read("--account-for-loss-in-pipeline-split", 16));
+  // Two words for what else is another layout have none.
+  layout.last_stage_layers = 3;
+  CHECK(written("megatron", layout) ==
+      "megatron has no words for first_stage_layers 7 of layers 126");
+}
+
 TEST_CASE("what Megatron's lists of modules and graphs mean") {
   const auto read = [](std::string_view flags) {
     const auto layout = layout_of("megatron", fmt::format("--micro-batch-size 1 {}", flags), 8);
