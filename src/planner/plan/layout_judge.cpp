@@ -353,12 +353,11 @@ std::vector<std::int64_t> LayoutJudge::recompute_worth_a_thought() const {
 
 /// How the GPUs are divided, and what depends on that: the rows that can start and are a
 /// plan. The product of these axes alone would be a hundred times as large, if a model has
-/// experts and a sample is long. No axes: dp is locked, or no row can start, for a reason
-/// that the plan tells.
+/// experts and a sample is long. No axes: no row can start, for a reason that the
+/// plan tells.
 ZipGroup LayoutJudge::split_rows() const {
   constexpr std::array<std::string_view, 10> names{"tp", "pp", "vpp", "cp", "ep", "expert_tp",
       "zero", "sequence_parallel", "first_stage_layers", "last_stage_layers"};
-  if (locks("dp")) return {};
   Point point = world_of(request_);
   for (const auto& lock : request_.locks)
     lock.axis->set(point, lock.values.front());
@@ -404,6 +403,10 @@ void LayoutJudge::add_rows(const std::vector<std::vector<std::int64_t>>& choices
       request_.model.layers % (std::int64_t{is.pp} * is.vpp) == 0;
   if (!cut_evenly || request_.gpus % (split * is.cp) != 0 || request_.gpus / is.pp % experts != 0 ||
       is_no_plan(is) || said_twice)
+    return;
+  const auto* const dp = lock_of(*find_axis("dp"));
+  const auto its = request_.gpus / (split * is.cp);
+  if (dp != nullptr && std::find(dp->values.begin(), dp->values.end(), its) == dp->values.end())
     return;
   for (auto& axis : rows.axes)
     axis.values.push_back(axis.axis->get(point));

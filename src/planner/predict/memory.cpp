@@ -177,6 +177,11 @@ LayerActivations layer_activations(const LayerShape& shape, const Habits& habits
     if (family.selective == Selective::norms_and_product) {
       all.kept_between -= 2 * row + latents;
       all.kept_inside -= ffn;
+    } else if (family.selective == Selective::second_products) {
+      // Of seven products those of Q, V, gate and the last one, beside what comes in and attention.
+      all.kept_between = 2 * row;
+      all.kept_inside =
+          query * (1 + shape.kv_share + shape.value_share) + ffn + (habits.flash ? attention : 0);
     } else if (!habits.flash) {
       all.kept_inside -= attention;
     }

@@ -109,6 +109,8 @@ class TimeModel {
     head_rate_ = beside * gemm;
     attention_rate_ =
         beside * (nominal_ ? 1 : cluster.attention_efficiency * family.attention_share);
+    if (!nominal_ && family.attention_flops > 0)
+      attention_rate_ = std::min(attention_rate_, family.attention_flops);
   }
 
   [[nodiscard]] TimeEstimate estimate() const {
@@ -130,7 +132,8 @@ class TimeModel {
     time.launch_s = accum * (together - slot.device());
     time.pp_s = accum * stages;
     time.bubble_s = waiting * one;
-    time.dp_s = std::max(0.0, transfers - hidden) + gathers + replicate_s();
+    time.dp_s = std::max(0.0, transfers - hidden) +
+        family_.contention * std::min(transfers, hidden) + gathers + replicate_s();
     time.update_s = update_s();
     time.step_s = slots * one + time.dp_s + time.update_s;
 
@@ -138,7 +141,7 @@ class TimeModel {
     const double ratio = slot.device() / together;
     const double on_device = ratio * ratio * ratio * ratio;  // d ln(norm) / d ln(device)
     const double part = slot.device() > 0 ? share * on_device / slot.device() : 0;
-    const double dp = transfers > hidden ? transfers + gathers : gathers;
+    const double dp = (transfers > hidden ? 1 : family_.contention) * transfers + gathers;
     time.weights = {part * slot.products, part * slot.memory, share * (1 - on_device),
         part * slot.tp, (dp + replicate_s()) / time.step_s, slots * stages / time.step_s,
         time.update_s / time.step_s};
