@@ -132,8 +132,8 @@ class TimeModel {
     time.launch_s = accum * (together - slot.device());
     time.pp_s = accum * stages;
     time.bubble_s = waiting * one;
-    time.dp_s = std::max(0.0, transfers - hidden) +
-        family_.contention * std::min(transfers, hidden) + gathers + replicate_s();
+    time.dp_s = std::max(0.0, transfers - hidden) + contention() * std::min(transfers, hidden) +
+        gathers + replicate_s();
     time.update_s = update_s();
     time.step_s = slots * one + time.dp_s + time.update_s;
 
@@ -141,7 +141,7 @@ class TimeModel {
     const double ratio = slot.device() / together;
     const double on_device = ratio * ratio * ratio * ratio;  // d ln(norm) / d ln(device)
     const double part = slot.device() > 0 ? share * on_device / slot.device() : 0;
-    const double dp = (transfers > hidden ? 1 : family_.contention) * transfers + gathers;
+    const double dp = (transfers > hidden ? 1 : contention()) * transfers + gathers;
     time.weights = {part * slot.products, part * slot.memory, share * (1 - on_device),
         part * slot.tp, (dp + replicate_s()) / time.step_s, slots * stages / time.step_s,
         time.update_s / time.step_s};
@@ -564,6 +564,15 @@ class TimeModel {
     const std::array<double, 4> windows{backward * slot, backward * slot,
         backward * slot * layout_.grad_accum, slot * layout_.grad_accum};
     return family_.overlap * windows[static_cast<std::size_t>(layout_.zero)];
+  }
+
+  // Share of a hidden transfer's time by which it slows the products above it: what it takes of the
+  // device's multiprocessors and memory, which a slower link uses less.
+  [[nodiscard]] double contention() const {
+    const double inside =
+        cluster_.intra_node_bandwidth * cluster_.intra_node_efficiency * family_.links.inside;
+    const double used = inside > 0 ? std::min(1.0, links_.shard.bandwidth / inside) : 1;
+    return family_.contention * used;
   }
 
   // Replicas all-reduce the gradients of their parts once per train step, a layer at a time.

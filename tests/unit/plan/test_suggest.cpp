@@ -187,6 +187,13 @@ TEST_CASE("stages that layers can't fill evenly are told their layers") {
   CHECK(told_stages(of, 8, 2).first == 3);
   CHECK(told_stages(of, 8, 2).last == 3);
   CHECK(told_stages(of, 5, 2).last == 0);
+  // Also if dp is held, and pp follows from it.
+  of.locks = {{find_axis("dp"), false, {4}}, {find_axis("tp"), false, {1}}, {pp, false, {8}}};
+  const auto held = judge_layouts(of);
+  REQUIRE(held);
+  CHECK(std::any_of(held->fitting.begin(), held->fitting.end(), [](const auto& layout) {
+    return layout.point.layout.vpp == 2 && layout.point.layout.first_stage_layers == 3;
+  }));
 }
 
 TEST_CASE("what somebody asks for and the trainer can't run is refused in its own words") {

@@ -117,6 +117,36 @@ TEST_CASE("recompute keeps less: selective saves norms and silu*up and full keep
       std::int64_t{31} * 2 * sbh + 34 * sbh + lse + 2 * sbh);
 }
 
+// Per layer with flash attention: what comes in and what the last product makes, 4 sbh; queries,
+// values and attention's output, 2 (1 + 1/4 + 1) sbh; the gate's output, 2 * 3.5 sbh.
+TEST_CASE("torchtitan's selective recomputation keeps every other product, and attention") {
+  constexpr std::int64_t sbh = std::int64_t{1} << 25;
+  constexpr std::int64_t lse = std::int64_t{4} * 8192 * 32;
+  auto point = three_degrees(8, 1, 1);
+  point.layout.recompute = Recompute::selective;
+  const auto& family = (*find_family("fsdp"))->memory;
+  const auto one_again = static_cast<std::int64_t>((34 - 15.5) * sbh);
+  CHECK(part(estimate_memory(llama3_8b(), point, family), MemoryClass::activations) ==
+      32 * (static_cast<std::int64_t>(15.5 * sbh) + lse) + one_again + 2 * sbh);
+}
+
+// Of a layer's 34 sbh two norms and silu*up are read by products: 4 and 7. In 8 bits they are half
+// of that, and the output projection keeps a copy of what attention keeps: 1.
+TEST_CASE("Transformer Engine keeps the inputs of FP8 products in 8 bits") {
+  constexpr std::int64_t sbh = std::int64_t{1} << 25;
+  auto point = three_degrees(8, 1, 1);
+  const auto& family = (*find_family("megatron"))->memory;
+  const auto activations = [&](Dtype dtype) {
+    point.dtype = dtype;
+    return part(estimate_memory(llama3_8b(), point, family), MemoryClass::activations);
+  };
+  const auto saved = static_cast<std::int64_t>((2 + 3.5 - 1) * sbh);
+  CHECK(activations(Dtype::bf16) - activations(Dtype::fp8) == 32 * saved);
+  // The layer that is computed again keeps them for its own backward.
+  point.layout.recompute = Recompute::full;
+  CHECK(activations(Dtype::bf16) - activations(Dtype::fp8) == saved);
+}
+
 TEST_CASE("full recompute takes several layers at a time, or some of a stage's alone") {
   constexpr std::int64_t sbh = std::int64_t{1} << 25;
   constexpr std::int64_t layer = 34 * sbh + std::int64_t{4} * 8192 * 32;

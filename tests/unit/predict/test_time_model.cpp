@@ -201,6 +201,45 @@ TEST_CASE("shards that stay within a node are fetched faster and replicas are su
       doctest::Approx(4 * (matrices + 128256.0 * 4096) / 8 / 50e9 + 32 * 15e-6));
 }
 
+TEST_CASE("transfers that hide cost what they take from the products above them") {
+  auto point = long_point(8, 1, 1);
+  point.layout.zero = 3;
+  TimeFamily family;
+  const auto time = [&](double contention) {
+    family.contention = contention;
+    return estimate_time(llama3_8b(), h100(), point, family, shardbench_cuda_memory(), {});
+  };
+  const auto hidden = time(0);
+  const auto half = time(0.5);
+  const auto whole = time(1);
+  CHECK(half.step_s - hidden.step_s > 0);
+  CHECK(whole.step_s - hidden.step_s == doctest::Approx(2 * (half.step_s - hidden.step_s)));
+  // Nothing is hidden twice: without overlap all is waited for, whatever it takes.
+  point.layout.overlap = false;
+  CHECK(time(0).step_s == doctest::Approx(time(1).step_s));
+  CHECK(time(0).step_s == doctest::Approx(whole.step_s));
+}
+
+TEST_CASE("attention of an older GPU is as fast on a newer one") {
+  const auto model = llama3_8b();
+  const auto point = long_point(1, 1, 1);
+  TimeFamily family;
+  const auto compute_s = [&](double rate, const ClusterSpec& cluster) {
+    family.attention_flops = rate;
+    return estimate_time(model, cluster, point, family, shardbench_cuda_memory(), {}).compute_s;
+  };
+  auto faster = h100();
+  faster.peak_flops[peak_index(Dtype::bf16)] = 2e15;
+  // Backward has two and a half times forward's products, half of whose tokens come later.
+  const double products = 32 * 7.0 * 4096 * 8192 * 8192 * point.layout.grad_accum;
+  const auto attention_s = [&](const ClusterSpec& cluster) {
+    return compute_s(100e12, cluster) - compute_s(200e12, cluster);
+  };
+  CHECK(attention_s(h100()) == doctest::Approx(products / 200e12));
+  CHECK(attention_s(faster) == doctest::Approx(products / 200e12));
+  CHECK(compute_s(0, h100()) == compute_s(1e18, h100()));
+}
+
 // Of the Ultra-Scale Playbook's sweep (8.86B, 4096 tokens, 256 samples), seconds per step: one
 // that computes, one that Python holds up (64 micro-batches of one sample over TP 8), and one
 // with TP between nodes.
