@@ -16,10 +16,18 @@
 namespace shardsweep {
 
 /// Places in which the words of a cause count.
-enum class LinePlace : std::uint8_t { line, exception, error_class, frame, loop, progress };
+enum class LinePlace : std::uint8_t {
+  line,
+  warning,
+  exception,
+  error_class,
+  frame,
+  loop,
+  progress
+};
 template <>
-inline constexpr std::array<std::string_view, 6> word_table<LinePlace>{
-    "line", "exception", "class", "frame", "loop", "progress"};
+inline constexpr std::array<std::string_view, 7> word_table<LinePlace>{
+    "line", "warning", "exception", "class", "frame", "loop", "progress"};
 
 /// Weight of a line against other lines, the heaviest first.
 enum class Strength : std::uint8_t {
@@ -82,7 +90,7 @@ inline constexpr auto described<Cause> = Entries{
     Key{"name", &Cause::name, {KeyType::name, "name of the cause, shown with it"}},
     Key{"pattern", &Cause::pattern, {.type = KeyType::pattern, .meaning = "text of a line; * is any text", .most = most_pattern_bytes, .takes = "a text with *"}},
     Key{"outcome", &Cause::outcome, {.meaning = "oom, hung, timeout, node_failure, comm_error, crashed or rejected", .takes = "an outcome"}},
-    Key{"where", &Cause::where, {.meaning = "what the text stands in: line; exception: an error by which a traceback ends; class: its class; frame: a line above it; loop: a frame that tells that training goes on; progress: the line of a train step, or with the weight hint one that tells that the program goes on", .takes = "line, exception, class, frame, loop or progress", .otherwise = "line"}, Flag::optional},
+    Key{"where", &Cause::where, {.meaning = "what the text stands in: line; warning: a line, even if it only warns; exception: an error by which a traceback ends; class: its class; frame: a line above it, or with the weight never one that only cleans up; loop: a frame that tells that training goes on; progress: the line of a train step, or with the weight hint one that tells that the program goes on", .takes = "line, warning, exception, class, frame, loop or progress", .otherwise = "line"}, Flag::optional},
     Key{"weight", &Cause::weight, {.meaning = "fact: stands above every exception; late: may have been survived, so the last one counts; end: how the job ended, if nothing else tells why; symptom: follows from another failure; hint: something failed, but not what; never: it tells of no failure", .takes = "fact, cause, end, late, symptom, hint or never", .otherwise = "cause"}, Flag::optional},
     Key{"when", &Cause::when, {.meaning = "untrained: only if no train step was printed; set-up: nor one in the traceback; network: only the last file of a traceback that ends in a network error; other-memory: only if PyTorch tells that another process has memory of the GPU; alone: only if nothing else stands in the line", .takes = "always, untrained, set-up, network, other-memory or alone", .otherwise = "always"}, Flag::optional},
     Key{"whose", &Cause::whose, {.meaning = "whose fault it is", .takes = "layout, program, node, device, network, scheduler or user"}, Flag::optional},

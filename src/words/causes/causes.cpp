@@ -55,7 +55,7 @@ std::size_t rarest_in(std::string_view piece) {
 
 /// Place that holds another one, in the order of LinePlace.
 constexpr std::array<LinePlace, word_table<LinePlace>.size()> holder{LinePlace::line,
-    LinePlace::exception, LinePlace::exception, LinePlace::frame, LinePlace::frame,
+    LinePlace::line, LinePlace::exception, LinePlace::exception, LinePlace::frame, LinePlace::frame,
     LinePlace::line};
 
 bool fits(const Cause& cause, std::string_view line, LinePlace place) {

@@ -462,7 +462,7 @@ void Reading::take_line(Printer& printer, const SpokenLine& said) {
   if (accuses) accused_.insert(node_accused_in(said.text));
   if (cause->where == LinePlace::progress) {
     trained_ = trained_ || cause->weight < Strength::hint;
-  } else if (cause->weight == Strength::fact ||
+  } else if (cause->weight == Strength::fact || cause->where == LinePlace::warning ||
       !(is_warning(said.text) ||
           (cause->weight == Strength::hint && said.text.find("INFO") != npos))) {
     keep(printer, {cause, said.text, false, said.by});

@@ -167,7 +167,7 @@ TEST_CASE("entries of causes are read strictly") {
   CHECK(read_entries<Cause>(whole).size() == 1);
   // In the words that a user's file is told (sweep_errors/classify_*).
   for (const auto& [wrong, what] : std::map<std::string, const char*>{
-           {whole + "  where: there\n", "line 4: expected one of line, exception, class, frame"},
+           {whole + "  where: there\n", "line 4: expected one of line, warning, exception, class"},
            {whole + "  whenn: alone\n", "line 4: unknown key 'whenn', did you mean 'when'?"},
            {whole + whole, "line 4: two rules have the name 'a'"},
            {"- name: a\n  outcome: oom\n", "line 1: missing key 'pattern' in a rule"},
