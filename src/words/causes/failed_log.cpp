@@ -505,7 +505,8 @@ void Reading::take(std::string_view line) {
     printer.direct = begins(said.text, "The");
   } else if (is_next_of_group(said.text)) {
     printer.sibling = true;
-  } else if (begins(said.text, "Exception ignored in") || begins(said.text, "Exception in ")) {
+  } else if (begins(said.text, "Exception ignored in") ||
+      (begins(said.text, "Exception in ") && !begins(said.text, "Exception in device="))) {
     printer.aside = said.text;
   } else if (begins(said.text, "Failures:")) {
     others_ = true;
