@@ -418,12 +418,13 @@ void Reading::take_error(Printer& printer, const SpokenLine& said) {
 }
 
 /// An error that ends with a colon, as NCCL's "Last error:" does, is told by a line below it: by
-/// the first that has a cause, or right below it by one that is indented.
+/// the first that has a cause of no less weight, or right below it by one that is indented.
 bool Reading::take_reason(Printer& printer, std::string_view line) const {
   if (!printer.reason || !printer.error || is_warning(line)) return false;
   const Cause* cause = cause_for(line, LinePlace::exception);
-  const bool tells =
-      cause != nullptr && cause->where != LinePlace::progress && cause->weight < Strength::hint;
+  const Cause* known = printer.error->cause;
+  const bool tells = cause != nullptr && cause->where != LinePlace::progress &&
+      cause->weight <= (known == nullptr ? Strength::symptom : known->weight);
   if (!tells && !(std::exchange(printer.below, false) && line.starts_with("  "))) return false;
   if (tells) printer.error->cause = cause;
   printer.error->line = line.substr(line.find_first_not_of(' '));
