@@ -186,26 +186,20 @@ struct Frame {
   }
 };
 
-/// Meaning of an error that was raised while another one was handled.
-enum class Handling : std::uint8_t { unknown, another_way, clean_up };
-
-/// A handler that calls the same again, or wants a value, tries another way, if the error told what
-/// the program can't do. One that only calls something cleans up.
-Handling handling_by(std::string_view source, std::string_view tried, Outcome told) {
-  if (source.empty() || source.find("raise ") != npos) return Handling::unknown;
+/// True if the handler of an error, which calls the same again or wants a value, tries another way:
+/// the error told what the program can't do.
+bool tries_again(std::string_view handler, std::string_view tried, Outcome told) {
+  if (handler.empty() || handler.find("raise ") != npos) return false;
   const bool cannot = told == Outcome::rejected || told == Outcome::crashed;
-  const bool wants = source.starts_with("return ") || source.find(" = ") != npos;
-  if (source == tried || (wants && cannot)) return Handling::another_way;
-  if (source.starts_with("await ")) source.remove_prefix(6);
-  const auto in_name = [](char c) { return is_letter(c) || is_digit(c) || c == '_' || c == '.'; };
-  const auto end = std::find_if_not(source.begin(), source.end(), in_name);
-  return end != source.end() && *end == '(' ? Handling::clean_up : Handling::unknown;
+  const bool wants = handler.starts_with("return ") || handler.find(" = ") != npos;
+  return handler == tried || (wants && cannot);
 }
 
 /// State of a traceback whose error has not come yet.
 struct Trace {
   bool open = false;    ///< the error has not come yet
   bool logged = false;  ///< a logger prints it
+  bool cleans = false;  ///< it came from cleaning up
   Frame first{};
   Frame last{};
   Frame handler{};               ///< where the error above was handled
@@ -348,6 +342,8 @@ void Reading::take_frame(Printer& printer, std::string_view line) const {
   if (cause->where == LinePlace::loop)
     trace.reached =
         std::max(trace.reached, cause->weight == Strength::fact ? Stage::update : Stage::step);
+  else if (cause->weight == Strength::never)
+    trace.cleans = true;
   else if (cause->when != When::network &&
       (trace.stage == nullptr || order_of(cause) < order_of(trace.stage)))
     trace.stage = cause;
@@ -375,16 +371,7 @@ void Reading::take_error(Printer& printer, const SpokenLine& said) {
   const bool direct = std::exchange(printer.direct, false);
   const bool sibling = std::exchange(printer.sibling, false);
   const Trace trace = std::exchange(printer.trace, {});
-  Handling handling = Handling::unknown;
-  if (chained && !direct && printer.error) {
-    const Cause* first = printer.error->cause;
-    handling = handling_by(trace.handler.source, printer.tried.source,
-        first == nullptr ? Outcome::crashed : first->outcome);
-    // The end of a `with` block, "in __exit__" and "in __aexit__", cleans up as well.
-    if (trace.handler.source.empty() && trace.last.file.ends_with("exit__"))
-      handling = Handling::clean_up;
-  }
-  printer.tried = trace.first;
+  const std::string_view tried = std::exchange(printer.tried, trace.first).source;
   printer.reason = false;
   if (!aside.empty() || !counts) {
     const bool thread = aside.starts_with("Exception in thread");
@@ -398,8 +385,11 @@ void Reading::take_error(Printer& printer, const SpokenLine& said) {
         error.cause->when == When::set_up;
     const bool told = first != nullptr && general && !printer.error->symptom() &&
         (error.cause == nullptr || first->weight == Strength::cause);
-    const bool explains = chained && handling != Handling::another_way &&
-        (told || handling == Handling::clean_up || (direct && error.cause == nullptr));
+    const bool again = !direct &&
+        tries_again(
+            trace.handler.source, tried, first == nullptr ? Outcome::crashed : first->outcome);
+    const bool explains = chained &&
+        ((trace.cleans && !direct) || (!again && (told || (direct && error.cause == nullptr))));
     const auto weakness = [](const Cause* cause) {
       return cause == nullptr ? Strength::late : std::max(cause->weight, Strength::late);
     };

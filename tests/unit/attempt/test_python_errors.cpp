@@ -20,10 +20,10 @@ TEST_CASE("of an error raised while another was handled the handler tells which 
   // Megatron-DeepSpeed calls its attention again, without an argument that it may not know.
   const std::string first = trace + frame(10, "forward", "self.attention(") + frame(3, "f", "x") +
       "TypeError: f() got an unexpected keyword argument 'cpu_offloading'\n";
-  const auto then = [&](const std::string& handler) {
+  const auto then = [&](const std::string& handler, const std::string& name = "g") {
     const std::string outer = frame(90, "forward", "a = layer(") + frame(2, "forward", "y = z");
     return find_cause(first + handling + trace + frame(1, "main", "model(x)") + outer +
-            frame(14, "forward", handler) + frame(4, "g", "y") + "RuntimeError: a view is odd\n",
+            frame(14, "forward", handler) + frame(4, name, "y") + "RuntimeError: a view is odd\n",
         {});
   };
   CHECK(then("self.attention(")->line == "RuntimeError: a view is odd");
@@ -31,6 +31,8 @@ TEST_CASE("of an error raised while another was handled the handler tells which 
   CHECK(then("out = eager(x)")->line == "RuntimeError: a view is odd");
   CHECK(then("raise RuntimeError(f'x = {x}')")->rule == "argument-unexpected");
   CHECK(then("self.writer.close()")->rule == "argument-unexpected");
+  CHECK(then("self.report(error)", "shutdown")->rule == "argument-unexpected");
+  CHECK(then("return self.end(error)", "_teardown")->rule == "argument-unexpected");
   const std::string memory =
       trace + frame(10, "forward", "attend(x)") + "torch.OutOfMemoryError: CUDA out of memory.\n";
   const std::string odd_report = "AttributeError: 'str' object has no attribute 'x'\n";
@@ -47,7 +49,8 @@ TEST_CASE("of an error raised while another was handled the handler tells which 
   CHECK(find_cause(
             odd + frame(9, "run", "with Log() as log:") + frame(2, "__exit__", "x") + closed, {})
             ->line == "IndexError: 7");
-  CHECK(find_cause(odd + frame(14, "run", "if log.close():") + closed, {})->rule ==
+  // A bare call is another way as well, unless its name tells that it cleans up.
+  CHECK(find_cause(odd + frame(14, "run", "self.run_slowly()") + closed, {})->rule ==
       "refused-value-error");
 }
 
