@@ -216,7 +216,7 @@ struct Printer {
   std::string_view above{};  ///< last line
   bool logged = false;       ///< a logger printed the last error
   bool traced = false;       ///< a traceback stood above it
-  int steps = 0;             ///< train steps behind it
+  std::size_t behind = 0;    ///< bytes of train steps behind it
   std::string_view prefix{};  ///< logger's prefix before each line of the traceback
   bool chained = false;       ///< the next error was raised because of the last one
   bool direct = false;        ///< … as its author says
@@ -402,7 +402,7 @@ void Reading::take_error(Printer& printer, const SpokenLine& said) {
   printer.error = error;
   printer.logged = trace.logged;
   printer.traced = trace.open;
-  printer.steps = 0;
+  printer.behind = 0;
   printer.reason = error.line.ends_with(':') && !error.symptom();
   printer.below = printer.reason && error.line.find(' ') == npos;
 }
@@ -428,7 +428,7 @@ void Reading::take_line(Printer& printer, const SpokenLine& said) {
   bool goes_on = !tells_nothing && cause->where == LinePlace::progress;
   if (tells_nothing) {
     // Once they are known they matter no more, unless they may take something away.
-    const bool step = (!trained_ || printer.weak || printer.logged) && tells_of_step(said.text);
+    const bool step = (!trained_ || printer.weak || printer.error) && tells_of_step(said.text);
     const bool bar = (!long_bar_ || printer.weak) && is_long_bar(said.text);
     trained_ = trained_ || step;
     long_bar_ = long_bar_ || bar;
@@ -440,9 +440,12 @@ void Reading::take_line(Printer& printer, const SpokenLine& said) {
   }
   if (goes_on) {
     printer.weak.reset();
-    // One step may be another rank's. Only the end of training tells that nothing failed.
+    // One step may be another rank's. Python holds back 8 KiB of what goes through a pipe, behind
+    // errors that it prints at once. Only the end of training tells that nothing failed.
+    constexpr std::size_t held_back = 16384;
     const bool over = !tells_nothing && cause->weight == Strength::hint;
-    if (printer.logged && printer.error && (over || ++printer.steps > 1)) {
+    printer.behind += printer.logged ? held_back / 2 + 1 : said.text.size();
+    if (printer.error && ((over && printer.logged) || printer.behind > held_back)) {
       set_aside(*std::exchange(printer.error, {}), false);
       printer.logged = false;
     }

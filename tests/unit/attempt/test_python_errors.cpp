@@ -107,4 +107,10 @@ TEST_CASE("an error that a logger printed was survived if its writer goes on") {
   CHECK(find_cause(logged + step + killed, {})->line.starts_with("FileNotFoundError"));
   CHECK(find_cause(error + step + step + killed, {})->line.starts_with("FileNotFoundError"));
   CHECK(find_cause(logged + step + step + trace + "IndexError: 7\n", {})->line == "IndexError: 7");
+  // One that nobody logged counts until more steps stand behind it than a pipe holds back.
+  std::string steps;
+  while (steps.size() < 20000)
+    steps += step;
+  CHECK(find_cause(error + steps + killed, {})->rule == "killed-with-another");
+  CHECK(find_cause(error + steps, {})->line.starts_with("FileNotFoundError"));
 }
