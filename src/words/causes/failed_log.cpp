@@ -104,9 +104,8 @@ std::string_view told_exception(std::string_view line) {
 }
 
 bool is_warning(std::string_view text) {
-  return text.starts_with("[W") || text.starts_with("WARNING") ||
-      (text.size() > 1 && text[0] == 'W' && is_digit(text[1])) || text.find("arning: ") != npos ||
-      text.find(" WARNING") != npos;
+  return text.starts_with("[W") || (text.size() > 1 && text[0] == 'W' && is_digit(text[1])) ||
+      text.find("arning: ") != npos || text.find("WARNING") != npos;
 }
 
 /// "2026-11-30 04:58:43,031 ERROR trainer: …": a logger, which may print a traceback below it.

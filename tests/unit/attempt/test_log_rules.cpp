@@ -257,6 +257,7 @@ TEST_CASE("a line that may have been survived was, if its writer goes on") {
   CHECK_FALSE(find_cause("Connection reset by peer\n" + step, {}));
   CHECK_FALSE(find_cause(weak + "Training finished\n", {}));
   CHECK_FALSE(find_cause("12:00:00 INFO loader: 3 shards have failed\n", {}));
+  CHECK_FALSE(find_cause("[2022-07-13 21:09:13,651] [WARNING] [stage3.py:2391] " + weak, {}));
   CHECK(find_cause("12:00:00 INFO loader: out of memory: 7\n", {})->outcome == Outcome::oom);
   // Another's steps tell nothing of it, and neither do steps of an error, of a fact and of the
   // scheduler's word: what goes through a pipe is printed late.
