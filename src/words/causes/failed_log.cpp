@@ -166,44 +166,21 @@ struct Event {
   }
 };
 
-/// Frame of a traceback: `File "t.py", line 7, in f`, and the source below it.
-struct Frame {
-  std::string_view file{};
-  std::string_view source{};
-
-  /// True if it stands further down in the function of the other one, as a handler does.
-  [[nodiscard]] bool is_below(const Frame& other) const {
-    constexpr std::string_view before = ", line ";
-    const std::size_t line = file.find(before);
-    const std::size_t name = file.find(", in ");
-    const std::size_t others = other.file.find(", in ");
-    if (line == npos || name == npos || others == npos) return false;
-    const std::size_t from = line + before.size();
-    return file.substr(name) == other.file.substr(others) &&
-        other.file.starts_with(file.substr(0, from)) &&
-        number_at(file.substr(from)) > number_at(other.file.substr(from));
-  }
-};
-
-/// True if the handler of an error, which calls the same again or wants a value, tries another way:
-/// the error told what the program can't do.
-bool tries_again(std::string_view handler, std::string_view tried, Outcome told) {
-  if (handler.empty() || handler.find("raise ") != npos) return false;
-  const bool cannot = told == Outcome::rejected || told == Outcome::crashed;
-  const bool wants = handler.starts_with("return ") || handler.find(" = ") != npos;
-  return handler == tried || (wants && cannot);
-}
-
 /// State of a traceback whose error has not come yet.
 struct Trace {
-  bool open = false;    ///< the error has not come yet
-  bool logged = false;  ///< a logger prints it
-  bool cleans = false;  ///< it came from cleaning up
-  Frame first{};
-  Frame last{};
-  Frame handler{};               ///< where the error above was handled
-  const Cause* stage = nullptr;  ///< cause that its frames tell
+  bool open = false;                 ///< the error has not come yet
+  bool logged = false;               ///< a logger prints it
+  bool cleans = false;               ///< it came from cleaning up
+  std::string_view first{}, last{};  ///< frames: `File "t.py", line 7, in f`
+  std::string_view source{};         ///< source below the last one
+  const Cause* stage = nullptr;      ///< cause that its frames tell
   Stage reached = Stage::set_up;
+
+  /// True if it was raised in the function of another frame, as a handler raises.
+  [[nodiscard]] bool raised_beside(std::string_view other) const {
+    const std::size_t name = last.find(", in ");
+    return source.starts_with("raise ") && name != npos && other.ends_with(last.substr(name));
+  }
 };
 
 /// Output of one rank, or of nobody by name.
@@ -211,11 +188,11 @@ struct Printer {
   std::optional<Event> error;  ///< the last one that counts
   std::optional<Event> weak;   ///< the strongest line that may have been survived, and was not
   Trace trace{};
-  Frame tried{};             ///< first frame of the last error's traceback: what its handler called
-  std::string_view above{};  ///< last line
-  bool logged = false;       ///< a logger printed the last error
-  bool traced = false;       ///< a traceback stood above it
-  std::size_t behind = 0;    ///< bytes of train steps behind it
+  std::string_view tried{};   ///< first frame of the last error's traceback, above its handler
+  std::string_view above{};   ///< last line
+  bool logged = false;        ///< a logger printed the last error
+  bool traced = false;        ///< a traceback stood above it
+  std::size_t behind = 0;     ///< bytes of train steps behind it
   std::string_view prefix{};  ///< logger's prefix before each line of the traceback
   bool chained = false;       ///< the next error was raised because of the last one
   bool direct = false;        ///< … as its author says
@@ -324,15 +301,11 @@ bool Reading::is_known(const Printer& printer, std::string_view text) const {
 void Reading::take_frame(Printer& printer, std::string_view line) const {
   Trace& trace = printer.trace;
   if (!line.starts_with("   ")) {
-    trace.last = {.file = line};
-    if (trace.first.file.empty()) trace.first = trace.last;
-  } else if (trace.last.source.empty()) {
-    trace.last.source = line.substr(line.find_first_not_of(' '));
-    if (trace.first.source.empty() && trace.first.file.data() == trace.last.file.data())
-      trace.first = trace.last;
-    if (trace.last.is_below(printer.tried) &&
-        (trace.handler.file.empty() || trace.handler.is_below(trace.last)))
-      trace.handler = trace.last;
+    trace.last = line;
+    trace.source = {};
+    if (trace.first.empty()) trace.first = line;
+  } else if (trace.source.empty()) {
+    trace.source = line.substr(line.find_first_not_of(' '));
   }
   trace.open = true;
   const Cause* cause = cause_for(line, LinePlace::frame);
@@ -350,8 +323,8 @@ void Reading::take_frame(Printer& printer, std::string_view line) const {
 
 void Reading::take_error(Printer& printer, const SpokenLine& said) {
   Event error{cause_for(said.text, LinePlace::exception), said.text, true, said.by,
-      printer.trace.last.file.empty() ? Stage::unknown : printer.trace.reached};
-  const Cause* last = cause_for(printer.trace.last.file, LinePlace::frame);
+      printer.trace.last.empty() ? Stage::unknown : printer.trace.reached};
+  const Cause* last = cause_for(printer.trace.last, LinePlace::frame);
   // A hint says that something has failed, which any error says.
   if (error.cause != nullptr && error.cause->weight == Strength::hint) error.cause = nullptr;
   if (error.cause == nullptr) {
@@ -370,7 +343,7 @@ void Reading::take_error(Printer& printer, const SpokenLine& said) {
   const bool direct = std::exchange(printer.direct, false);
   const bool sibling = std::exchange(printer.sibling, false);
   const Trace trace = std::exchange(printer.trace, {});
-  const std::string_view tried = std::exchange(printer.tried, trace.first).source;
+  const std::string_view tried = std::exchange(printer.tried, trace.first);
   printer.reason = false;
   if (!aside.empty() || !counts) {
     const bool thread = aside.starts_with("Exception in thread");
@@ -384,9 +357,10 @@ void Reading::take_error(Printer& printer, const SpokenLine& said) {
         error.cause->when == When::set_up;
     const bool told = first != nullptr && general && !printer.error->symptom() &&
         (error.cause == nullptr || first->weight == Strength::cause);
-    const bool again = !direct &&
-        tries_again(
-            trace.handler.source, tried, first == nullptr ? Outcome::crashed : first->outcome);
+    // The handler tried another way if the program can't do the first one, unless it only raises.
+    const bool again = !direct && !trace.source.empty() && !trace.raised_beside(tried) &&
+        (first == nullptr || first->outcome == Outcome::rejected ||
+            first->outcome == Outcome::crashed);
     const bool explains = chained &&
         ((trace.cleans && !direct) || (!again && (told || (direct && error.cause == nullptr))));
     const auto weakness = [](const Cause* cause) {
