@@ -191,8 +191,7 @@ void LayoutJudge::refine(std::vector<SuggestedLayout>& fitting) {
 /// The fastest of each split of the GPUs, refined.
 Result<std::optional<SuggestedLayout>> LayoutJudge::offloaded(double step_s) {
   constexpr std::size_t most = 48;
-  constexpr double refined_by =
-      1.05;  // what refining gains at most, seldom more than a few percent
+  constexpr double refined_by = 1.05;  // largest gain of refining
   std::optional<SuggestedLayout> best;
   if (locks("offload")) return best;
   SHARDSWEEP_TRY(add_left_out());

@@ -56,14 +56,14 @@ struct Habits {
   bool fused_norm;
   bool graphs = false;    // layers are CUDA graphs
   double kept_input = 1;  // kept bytes of a product's input, as a share of those that are made
-  /// What layers make.
+  /// Habits of layers while they compute.
   Habits(const ModelSpec& model, const MemoryFamily& of, const RunTraits& traits)
       : family(of),
         run(traits),
         plain(is_plain(model, of)),
         flash(traits.flash_attention.value_or(of.flash_attention)),
         fused_norm(traits.fused_norm.value_or(true) || plain) {}
-  /// What layers keep of one point.
+  /// Habits of one point's layers, with those that differ for what stays until backward.
   Habits(
       const ModelSpec& model, const MemoryFamily& of, const RunTraits& traits, const Point& point)
       : Habits(model, of, traits) {
@@ -178,7 +178,8 @@ LayerActivations layer_activations(const LayerShape& shape, const Habits& habits
       all.kept_between -= 2 * row + latents;
       all.kept_inside -= ffn;
     } else if (family.selective == Selective::second_products) {
-      // Of seven products those of Q, V, gate and the last one, beside what comes in and attention.
+      // Four of seven products stay: Q, V, the gate and the last one; beside them the input and
+      // attention.
       all.kept_between = 2 * row;
       all.kept_inside =
           query * (1 + shape.kv_share + shape.value_share) + ffn + (habits.flash ? attention : 0);
