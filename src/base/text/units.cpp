@@ -7,6 +7,7 @@
 #include <shardsweep/library_gaps.hpp>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -228,9 +229,21 @@ std::string hexadecimal(std::string_view text) {
   return fmt::format("{} is not written as a decimal number{}", in_quotes(text), hint);
 }
 
-/// The list that somebody meant who wrote 1-8, 1..8 or 1:8, in powers of two as degrees are; empty:
-/// nobody meant one.
-std::string range_as_list(std::string_view text) {
+/// Values of 1,2,4; empty: they may be groups of thousands.
+std::string values_in(std::string_view text) {
+  constexpr std::size_t of_thousands = 3;
+  if (text.find_first_not_of("0123456789,") != std::string_view::npos) return {};
+  const auto parts = shardsweep::split(text, ',');
+  const auto other = [](std::string_view part) { return part.size() != of_thousands; };
+  return std::any_of(parts.begin() + 1, parts.end(), other) ? fmt::to_string(fmt::join(parts, ", "))
+                                                            : std::string();
+}
+
+/// The list that somebody meant who wrote 1-8, 1..8 or 1:8, in powers of two as degrees are, or
+/// 1,2,4; empty: nobody meant one.
+std::string list_meant(std::string_view text) {
+  if (const auto values = values_in(text); !values.empty())
+    return fmt::format("{} is not a list; write [{}]", in_quotes(text), values);
   const auto between = text.find_first_not_of("0123456789");
   const auto behind = text.find_last_not_of("0123456789") + 1;
   if (between == std::string_view::npos || between == 0 || behind == text.size()) return {};
@@ -248,7 +261,7 @@ Parsed<std::int64_t> parse_scaled(std::string_view text, const Scale& scale) {
   const auto quantity = split(text);
   if (std::none_of(quantity.number.begin(), quantity.number.end(), is_digit))
     return wrong(fmt::format("{} is {}", in_quotes(text), scale.otherwise));
-  if (auto list = range_as_list(text); !list.empty()) return wrong(std::move(list));
+  if (auto list = list_meant(text); !list.empty()) return wrong(std::move(list));
   if (quantity.unit.empty()) return whole(text, quantity, 1, scale);
   if (quantity.number == "0" && quantity.unit.front() == 'x') return wrong(hexadecimal(text));
   const auto* unit = find_unit(scale.units, quantity.unit);

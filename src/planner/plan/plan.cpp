@@ -11,7 +11,9 @@
 #include "predict/predictor.hpp"
 #include "search/cell_search.hpp"
 #include "search/sweep_search.hpp"
+#include "sweep/launch.hpp"
 #include "text/numbers.hpp"
+#include "text/placeholders.hpp"
 
 #include <shardsweep/clock.hpp>
 #include <shardsweep/search.hpp>
@@ -259,9 +261,32 @@ void warn_of_budget(const SweepSpec& sweep, Plan& plan) {
           searched ? "may" : "will"));
 }
 
+/// A trainer that reads flags alone runs each value alike.
+void warn_of_untold_vars(const SweepSpec& sweep, std::vector<std::string>& warnings) {
+  const auto& trainer = sweep.runner.trainer;
+  if (!sweep.runner.is_trainer()) return;
+  for (const auto& var : sweep.vars) {
+    const auto names_it = [&](const std::string& text) {
+      const auto names = placeholders_in(text);
+      return std::find(names.begin(), names.end(), var.name) != names.end();
+    };
+    const bool told = std::any_of(trainer.argv.begin(), trainer.argv.end(), names_it) ||
+        std::any_of(trainer.files.begin(), trainer.files.end(),
+            [&](const auto& file) { return names_it(file.second); }) ||
+        std::any_of(sweep.env.begin(), sweep.env.end(),
+            [&](const auto& one) { return names_it(one.second); });
+    if (!told)
+      warnings.push_back(
+          fmt::format("{0} reaches the trainer as the variable {1} alone. Put "
+                      "{{{0}}} into 'argv' if it reads options.",
+              var.name, variable_of(var.name)));
+  }
+}
+
 void warn(const SweepSpec& sweep, const Judge& judge, Plan& plan) {
   auto& warnings = plan.warnings;
   warn_of_excludes(sweep, judge, warnings);
+  warn_of_untold_vars(sweep, warnings);
   std::string vars;
   for (const auto& var : sweep.vars)
     vars += (vars.empty() ? "" : ", ") + var.name;

@@ -238,15 +238,6 @@ std::vector<std::string_view> site_keys_of(std::string_view section) {
   return keys_in(site_table(), section);
 }
 
-std::string belongs_to_the_site(std::string_view key) {
-  const auto keys = site_keys_of("");
-  if (std::find(keys.begin(), keys.end(), key) == keys.end()) return {};
-  return fmt::format(
-      "'{}' belongs in the site file, ~/.config/shardsweep/site.yaml, and not in a sweep; "
-      "'shardsweep init' writes it",
-      key);
-}
-
 Result<double> read_share(const YamlNode& node, std::string_view key) {
   return read_real(node, key, "a share such as 1%", parse_share);
 }

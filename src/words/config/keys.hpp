@@ -38,6 +38,8 @@ struct KeyInfo {
 [[nodiscard]] std::vector<std::string_view> site_keys_of(std::string_view section);
 /// Sentence on a key that belongs in the site file and not in a sweep file; empty if it does not.
 [[nodiscard]] std::string belongs_to_the_site(std::string_view key);
+/// Sentence on an option of sbatch that stands in `where`, a part of a sweep file.
+[[nodiscard]] std::string belongs_to_sbatch(std::string_view key, std::string_view where);
 
 // Values of described keys.
 

@@ -5,6 +5,7 @@
 // mean something there already are refused when the file is read, not when somebody asks.
 #include "config/container.hpp"
 #include "config/sweep_reader.hpp"
+#include "sweep/launch.hpp"
 #include "text/characters.hpp"
 #include "text/secrets.hpp"
 #include "yaml/csv.hpp"
@@ -55,6 +56,15 @@ bool is_taken(std::string_view name) {
       find_metric(name) != nullptr;
 }
 
+/// Advice on a name in capitals, as variables of the environment have them.
+std::string written_small(std::string_view name) {
+  std::string small(name);
+  std::transform(small.begin(), small.end(), small.begin(),
+      [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+  if (small == name || !is_var_name(small)) return {};
+  return fmt::format("; '{}' reaches the trainer as {}", small, variable_of(small));
+}
+
 Result<void> check_var_name(const YamlNode& key) {
   const auto& name = key.text;
   if (const auto* axis = find_axis(name)) {
@@ -65,8 +75,8 @@ Result<void> check_var_name(const YamlNode& key) {
   if (!is_var_name(name)) {
     return refuse(key,
         fmt::format("{} is not a name for a variable; use small letters, digits "
-                    "and '_', begin with a letter, at most 64",
-            in_quotes(name)));
+                    "and '_', begin with a letter, at most 64{}",
+            in_quotes(name), written_small(name)));
   }
   if (is_taken(name))
     return refuse(

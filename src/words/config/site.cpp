@@ -373,6 +373,25 @@ SiteSpec read_site(const YamlNode& root, const AskSbatch& ask, Mistakes& mistake
 
 }  // namespace
 
+std::string config::belongs_to_sbatch(std::string_view key, std::string_view where) {
+  return fmt::format(
+      "{} is no key of {}; options of sbatch belong under 'slurm' in the site file, "
+      "~/.config/shardsweep/site.yaml, which 'shardsweep init' writes",
+      in_quotes(key), where);
+}
+
+std::string config::belongs_to_the_site(std::string_view key) {
+  const auto options = split(known_options, ' ');
+  if (std::find(options.begin(), options.end(), key) != options.end())
+    return belongs_to_sbatch(key, "a sweep");
+  const auto keys = site_keys_of("");
+  if (std::find(keys.begin(), keys.end(), key) == keys.end()) return {};
+  return fmt::format(
+      "'{}' belongs in the site file, ~/.config/shardsweep/site.yaml, and not in a sweep; "
+      "'shardsweep init' writes it",
+      key);
+}
+
 Result<SiteSpec> load_site(const std::filesystem::path& file, const AskSbatch& ask) {
   SHARDSWEEP_ASSIGN(auto text, read_text_file(file, most_yaml_bytes));
   return load_site_text(text, file.string(), ask);

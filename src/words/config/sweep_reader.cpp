@@ -115,7 +115,10 @@ std::optional<std::int64_t> ModelShelf::index(const YamlNode& node) {
 
 std::string unknown_axis(
     std::string_view word, std::string_view what, const std::vector<std::string_view>& others) {
-  const auto near = nearest(word, axis_words(others));
+  // One letter beside 'mbs', which is another batch.
+  const bool global = word == "gbs" || word == "train_batch_size";
+  const auto near =
+      global ? std::string_view("global_batch_size") : nearest(word, axis_words(others));
   if (near.empty()) {
     return fmt::format(
         "unknown axis {} in {}; variables of your own belong under 'vars'", in_quotes(word), what);

@@ -154,16 +154,13 @@ Result<void> read_policy_field(const YamlNode& node, const PolicyField& field, P
 }
 
 /// Advice on a key under 'slurm' that resembles none of the policy's.
-std::string belongs_to_sbatch(std::string_view key) {
+std::string unlike_our_keys(std::string_view key) {
   std::vector<std::string_view> keys;
   for (const auto& field : policy_fields()) {
     if (field.section == "slurm") keys.push_back(field.key);
   }
   if (!nearest(key, keys).empty()) return {};
-  return fmt::format(
-      "{} is no key of 'slurm' in a sweep; options of sbatch belong under 'slurm' in the site "
-      "file, ~/.config/shardsweep/site.yaml, which 'shardsweep init' writes",
-      in_quotes(key));
+  return belongs_to_sbatch(key, "'slurm' in a sweep");
 }
 
 void read_policy_section(
@@ -175,8 +172,7 @@ void read_policy_section(
     if (field.section == section) keys.push_back(field.key);
   }
   if (section == hours_section) keys.push_back(hours_key);
-  check_keys(
-      map, what, keys, mistakes, section == "slurm" ? belongs_to_sbatch : belongs_to_the_site);
+  check_keys(map, what, keys, mistakes, section == "slurm" ? unlike_our_keys : belongs_to_the_site);
   for (const auto& field : policy_fields()) {
     const auto* node = field.section == section ? find(map, field.key) : nullptr;
     if (node != nullptr) mistakes.take(*node, read_policy_field(*node, field, into));

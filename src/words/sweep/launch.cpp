@@ -56,15 +56,14 @@ void add_model(std::vector<std::string>& argv, const ModelSpec& model) {
   if (model.tied_embeddings) argv.insert(argv.end(), {"--tied-embeddings", "on"});
 }
 
-/// NCCL_NVLS for nccl_nvls: a var is an environment variable of the ranks.
+}  // namespace
+
 std::string variable_of(const std::string& var) {
   std::string name;
   for (const char c : var)
     name += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   return name;
 }
-
-}  // namespace
 
 std::string runner_program(const SweepSpec& sweep, const std::string& installed) {
   std::string program = sweep.runner.program;

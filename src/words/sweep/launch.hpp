@@ -35,6 +35,9 @@ struct LaunchContext {
   std::string secrets_file{};          ///< empty: the sweep has no secrets
 };
 
+/// NCCL_NVLS for nccl_nvls: a var is an environment variable of the ranks.
+[[nodiscard]] std::string variable_of(const std::string& var);
+
 /// Path of a sweep's runner: an absolute path, or a name beside `installed`. Without a name it is
 /// shardbench's program for the cluster: shardbench-cuda beside `installed` if there are GPUs, else
 /// `installed`, shardbench-cpu.

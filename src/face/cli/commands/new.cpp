@@ -186,6 +186,11 @@ Result<NewSweep> sweep_to_write(const Session& session) {
   const Options& options = session.options;
   const auto& presets = session.installation.presets;
   NewSweep sweep;
+  if (!options.asked.trainer.empty() && options.asked.model.empty())
+    return fault(FaultKind::invalid_input,
+        fmt::format("Which model is {} to train? Give --model: a preset ('shardsweep presets' "
+                    "lists them), FILE.yaml or Hugging Face's config.json, and --cluster.",
+            options.asked.trainer));
   SHARDSWEEP_ASSIGN(sweep.cluster,
       load_cluster(
           options.asked.cluster.empty() ? "this-machine" : options.asked.cluster, presets));
@@ -270,9 +275,8 @@ Result<ExitCode> run_new(const Session& session) {
     return fault(
         FaultKind::invalid_input, fmt::format("'{}' exists already; name another file", file));
   say(fmt::format("Wrote {0}. 'shardsweep plan {0}' shows what would run.", file));
-  if (sweep.trainer != nullptr && session.options.asked.model.empty())
-    say(fmt::format("{} is to train {} on {}: --model and --cluster name yours.",
-        sweep.trainer->name, sweep.models.front().name, sweep.cluster.name));
+  if (sweep.trainer != nullptr && session.options.asked.cluster.empty())
+    say(fmt::format("It is for {}: --cluster names yours.", sweep.cluster.name));
   return ExitCode::done;
 }
 

@@ -23,6 +23,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -94,10 +95,9 @@ Result<std::optional<ModelSpec>> model_of_sweep(
       models.begin(), models.end(), [&](const ModelSpec& one) { return one.name == name; });
   if (found != models.end()) return *found;
   if (!name.empty()) return std::nullopt;
-  std::vector<std::string> names;
-  names.reserve(models.size());
+  std::set<std::string> names;
   for (const auto& model : models)
-    names.push_back(model.name);
+    names.insert(model.name);
   return fault(FaultKind::invalid_input,
       fmt::format("Give --model: '{}' has several: {}.", measured.name, fmt::join(names, ", ")));
 }
