@@ -58,8 +58,11 @@ std::string reason_of_cancelled(std::int64_t jobs, const SweepRow& sweep) {
 
 std::string reason(std::int64_t failures, const std::string& why, const std::string& node,
     const std::string& log) {
-  return fmt::format("paused: {} allocation{} in a row failed, the last one {}{}{} (see {})",
-      failures, failures == 1 ? "" : "s", why, node.empty() ? "" : ", on node ", node, log);
+  const auto which = failures == 1
+      ? std::string("its allocation")
+      : fmt::format("{} allocations in a row failed, the last one", failures);
+  return fmt::format(
+      "paused: {} {}{}{} (see {})", which, why, node.empty() ? "" : ", on node ", node, log);
 }
 
 /// Node on which a job began and no lead started; or the node of a one-node job whose agent never

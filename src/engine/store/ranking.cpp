@@ -158,6 +158,7 @@ std::string layouts_sql(
 }
 
 std::string called(const std::string& runner, const std::string& version) {
+  if (version == "unknown") return runner + ", version not told";
   return version.empty() ? runner : runner + ' ' + version;
 }
 
@@ -463,6 +464,9 @@ std::string best_vars_text(const std::vector<AnsweredCell>& cells) {
     name.cell.vars.clear();
     by_name[std::move(name)].push_back(&cell);
   }
+  const auto speed = [](const AnsweredCell* one) {
+    return one->answer.winner()->tokens_per_s_per_gpu;
+  };
   std::vector<std::string> told;
   for (const auto& [name, all] : by_name) {
     if (all.size() < 2) continue;
@@ -471,12 +475,18 @@ std::string best_vars_text(const std::vector<AnsweredCell>& cells) {
     for (const auto* cell : all) {
       winners.push_back(cell->answer);
       winners.back().layouts.resize(1);
-      const auto speed = [](const AnsweredCell* one) {
-        return one->answer.winner()->tokens_per_s_per_gpu;
-      };
       if (speed(cell) > speed(best)) best = cell;
     }
     const auto answer = joined(winners);
+    if (short_form(answer) == "tie" && lead_of(answer) == 0.0) {
+      std::vector<std::string> equal;
+      for (const auto* cell : all) {
+        if (speed(cell) == speed(best)) equal.push_back(vars_text(cell->cell.vars));
+      }
+      told.push_back(fmt::format("{}, {}: {} are equally fast.", name.cell.model,
+          counted(name.cell.gpus, "GPU"), fmt::join(equal, " and ")));
+      continue;
+    }
     told.push_back(fmt::format("{}, {}: {} {} {} values: {}.", name.cell.model,
         counted(name.cell.gpus, "GPU"), vars_text(best->cell.vars),
         short_form(answer) == "tie" ? "comes first of" : "is the best of", all.size(),

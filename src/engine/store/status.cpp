@@ -67,7 +67,9 @@ struct StatusSql {
         AND e.id = (SELECT max(id) FROM events WHERE sweep = ?1 AND kind = 'paused')
     UNION ALL SELECT job_name || iif(claimed_at = 0, ': its nodes are there, its lead has not started yet',
         iif(control_since > 0, ': a control run is on its nodes',
-          iif(draining, ': it gives its nodes back', ': no trial has started on its nodes yet')))
+          iif(draining, ': it gives its nodes back',
+            iif(EXISTS (SELECT 1 FROM attempts WHERE allocation = allocations.id AND started_at > 0),
+              ': its next trial has not started yet', ': no trial has started on its nodes yet'))))
       FROM allocations WHERE sweep = ?1 AND state <> 'ended' AND job_state = 'running'
         AND NOT EXISTS (SELECT 1 FROM trials WHERE sweep = ?1 AND state = 'running')
         AND EXISTS (SELECT 1 FROM trials WHERE sweep = ?1 AND hidden = 0

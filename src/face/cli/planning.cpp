@@ -109,7 +109,8 @@ Result<Capabilities> capabilities_of(
   const auto refused = "layouts that it would refuse are still counted";
   std::error_code ignored;
   if (!named && !ours && !std::filesystem::exists(program, ignored)) {
-    notes.push_back(fmt::format("{} is not available here; {}.", file, refused));
+    notes.push_back(fmt::format(
+        "{} is not on this machine: the plan cannot ask it which layouts it refuses.", file));
     return unknown_runner(sweep);
   }
   std::string silent;

@@ -259,7 +259,9 @@ class Findings {
     }
     if (guess->time.nominal) {
       say("The cluster file has no speed of its GPUs, so the prediction gives shares and no "
-          "times. `shardsweep calibrate` measures the speed.");
+          "times.");
+      // Who asks why memory ran out has another question.
+      if (measured) say("`shardsweep calibrate` measures the speed.");
     } else if (step_ms && *step_ms > 0 && guess->step_s > 0) {
       const double times = *step_ms / ms_per_s / guess->step_s;
       say(fmt::format("The step took {} times as long as predicted.", amount_text(times)));
@@ -277,9 +279,9 @@ class Findings {
     const auto needed = peak ? peak : predicted_peak(trial_, guess);
     if (!needed) return;
     const char* of = peak ? "peak" : "predicted peak";
-    say(*needed <= limit ? fmt::format("Its {} leaves {} of {} free.", of,
+    say(*needed <= limit ? fmt::format("The trial's {} leaves {} of {} free.", of,
                                bytes_text(limit - *needed), bytes_text(limit))
-                         : fmt::format("Its {} is {} above the limit of {}.", of,
+                         : fmt::format("The trial's {} is {} above the limit of {}.", of,
                                bytes_text(*needed - limit), bytes_text(limit)));
   }
 

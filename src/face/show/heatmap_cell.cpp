@@ -62,7 +62,8 @@ std::string certainty_text(const HeatmapCell& cell) {
 std::string certainty_meaning(const HeatmapCell& cell) {
   const auto text = certainty_text(cell);
   if (text.empty()) return {};
-  return text + ": " + certainty_text(cell.answer);
+  const auto sentence = certainty_text(cell.answer);
+  return sentence.starts_with(text + ": ") ? sentence : text + ": " + sentence;
 }
 
 const HeatmapCell* most_certain(const Heatmap& heatmap) {

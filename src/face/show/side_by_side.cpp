@@ -223,6 +223,7 @@ class Joiner {
     const auto& was = old->second.ranked;
     const auto& is = after.second.ranked;
     const SpeedVerdict verdict = compared(is, was, common_, resolve_);
+    both_.sure_changes += verdict.difference == Difference::faster ? 1 : 0;
     row.insert(row.end(),
         {is.value / was.value - 1, std::string(word_of(verdict.difference)), verdict.reason});
   }
@@ -279,8 +280,9 @@ std::string summary_text(const SideBySide& both, const Side& first, const Side& 
       grouped(both.only_second), second.name);
   const auto cells = static_cast<std::int64_t>(both.winners.rows.size());
   if (cells > 0)
-    text += fmt::format(
-        " The winner changes in {} of {}.", grouped(both.changed_winners), counted(cells, "cell"));
+    text += fmt::format(" Another layout is in front in {} of {}{}.", grouped(both.changed_winners),
+        counted(cells, "cell"),
+        both.changed_winners > 0 && both.sure_changes == 0 ? "; none of it is sure" : "");
   return text;
 }
 

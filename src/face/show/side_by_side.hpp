@@ -28,6 +28,7 @@ struct SideBySide {
   std::int64_t only_first = 0;           ///< layouts without a partner
   std::int64_t only_second = 0;
   std::int64_t changed_winners = 0;
+  std::int64_t sure_changes = 0;  ///< of these, those whose new winner leads the old one for sure
   /// By how much the layout that lost most has lost, among those that are SLOWER.
   double worst_loss = 0;
   std::string worst_layout;

@@ -300,7 +300,7 @@ void add_settling(CellAnswer& answer, const std::vector<Entry>& entries) {
   if (answer.layouts.size() < 2 || verdict.difference != Difference::undecided) return;
   if (verdict.open == Open::clocks) return;
   if (verdict.open == Open::load) {
-    answer.settling.text = "runs while nobody else uses the CPUs would decide it";
+    answer.settling.text = "run both again while nobody else uses the CPUs";
     return;
   }
   const double pair = entries[0].median().gpu_hours + entries[1].median().gpu_hours;
@@ -308,10 +308,10 @@ void add_settling(CellAnswer& answer, const std::vector<Entry>& entries) {
   if (pairs == 0 || (verdict.within_rounding && verdict.pairs == 0)) return;
   auto& settling = answer.settling;
   settling.gpu_hours = pair * static_cast<double>(pairs);
-  settling.text = fmt::format("about {} of final runs would decide it",
-      counted(pairs, verdict.pairs > 0 ? "more pair" : "pair"));
+  const std::string_view what = verdict.pairs > 0 ? "more pair" : "pair";
+  settling.text = decided_by(pairs, fmt::format("{}{} of final runs", what, pairs == 1 ? "" : "s"));
   constexpr double worth_a_word = 0.01;
-  if (settling.gpu_hours >= worth_a_word)
+  if (settling.gpu_hours >= worth_a_word && pairs <= most_worth_starting)
     settling.text += fmt::format(" ({} GPU-h)", amount_text(settling.gpu_hours));
 }
 
@@ -508,8 +508,8 @@ std::string certainty_text(const CellAnswer& answer) {
   auto text = verdict_text(verdict);
   if (few) text = fmt::format("fastest so far: {}", text);
   if (const auto* steps = steps_doubt(answer); steps != nullptr)
-    text += fmt::format(", {} {}: may be chance",
-        text.find(", but ") == std::string::npos ? "but" : "and", steps->text);
+    text += fmt::format("{} {}: may be chance",
+        text.find(", but ") == std::string::npos ? ", but" : " and", steps->text);
   if (!answer.settling.text.empty() && verdict.pairs > 0)
     text += fmt::format("; {}", answer.settling.text);
   return text;

@@ -178,8 +178,7 @@ SpeedVerdict compared_at_rest(
     verdict.reason += fmt::format("; within {}", rounding_text(rounding));
   } else {
     verdict.more = runs_for(std::hypot(a, b), verdict.share, resolve, rounding);
-    if (verdict.more > 0)
-      verdict.reason += fmt::format("; about {} runs of each would decide it", verdict.more);
+    if (verdict.more > 0) verdict.reason += "; " + decided_by(verdict.more, "runs of each");
   }
   const bool once = first.runs < 2 && second.runs < 2;
   return undecided(std::move(verdict), once ? Open::too_little_data : Open::overlapping);
@@ -270,7 +269,7 @@ std::string verdict_text(const SpeedVerdict& verdict) {
     case Open::clocks:
       return fmt::format("open: {} {} by its clock alone ({})", share, side, evidence);
     case Open::load:
-      return fmt::format("open: {} {}, but others used the CPUs ({})", share, side, evidence);
+      return fmt::format("open: {} {} ({}), but others used the CPUs", share, side, evidence);
     case Open::mixed_state:
       return fmt::format("open: {} {}, but not on all nodes ({})", share, side, evidence);
     case Open::too_little_data:

@@ -176,8 +176,7 @@ Result<BatchVerdict> judge_batch(
   const auto text = config::binary_count_text(larger.global_batch_tokens);
   const auto more = text.empty() ? grouped(larger.global_batch_tokens) : text;
   const auto each =
-      fmt::format("{} tokens are {} for each of {}", grouped(request.global_batch_tokens),
-          grouped(verdict.tokens_per_gpu), counted(request.gpus, "GPU"));
+      fmt::format("Batch: {} tokens per GPU and step", grouped(verdict.tokens_per_gpu));
   if (now.empty()) {
     verdict.text = then.fitting.empty()
         ? each + "."
@@ -186,10 +185,10 @@ Result<BatchVerdict> judge_batch(
     verdict.text = fmt::format(
         "{}: too few. With {} each GPU would be {:.0f} % faster.", each, more, 100 * verdict.gain);
   } else if (verdict.gain >= 0.005) {
-    verdict.text = fmt::format(
-        "{}: enough. With {} each GPU would be {:.0f} % faster.", each, more, 100 * verdict.gain);
+    verdict.text = fmt::format("{}: large enough. With {} each GPU would be {:.0f} % faster.", each,
+        more, 100 * verdict.gain);
   } else {
-    verdict.text = each + ": enough.";
+    verdict.text = each + ": large enough.";
   }
   return verdict;
 }

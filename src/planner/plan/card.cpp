@@ -104,7 +104,7 @@ std::vector<std::string> trust(const SuggestRequest& request, const SuggestedLay
   const auto& family = *request.family;
   const auto& memory = layout.guess.memory;
   std::vector<std::string> lines;
-  lines.push_back(fmt::format("Family {} ({}); its constants are from: {}.", family.name,
+  lines.push_back(fmt::format("Family {} ({}). Its constants come from {}.", family.name,
       family.trainer, family.fitted_to));
   lines.push_back(layout.guess.time.nominal
           ? fmt::format("{} has no peak for this dtype: layouts can be compared, their speed is "

@@ -373,8 +373,9 @@ std::string final_text(
         word_text(verdict.on_first, verdict.share, settings.resolve), evidence, others);
   std::string text = fmt::format("UNDECIDED: {}", evidence);
   if (verdict.more_pairs == 0) return text;
-  text += fmt::format(
-      "; about {} of final runs would decide it", counted(verdict.more_pairs, "more pair"));
+  text += "; " +
+      decided_by(verdict.more_pairs,
+          verdict.more_pairs == 1 ? "more pair of final runs" : "more pairs of final runs");
   if (pair_gpu_hours > 0)
     text +=
         fmt::format(", {:.2g} GPU-hours", pair_gpu_hours * static_cast<double>(verdict.more_pairs));
@@ -460,6 +461,11 @@ std::vector<FinalCell> final_cells(const std::vector<FinalsRow>& rows, std::size
   for (auto& [key, gathered] : cells)
     all.push_back(cell_of(key, std::move(gathered), most));
   return all;
+}
+
+std::string decided_by(std::int64_t count, std::string_view of_what) {
+  if (count > most_worth_starting) return "cannot be decided at this noise";
+  return fmt::format("about {} {} would decide it", count, of_what);
 }
 
 }  // namespace shardsweep

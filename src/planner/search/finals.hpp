@@ -108,6 +108,12 @@ struct Finals {
 [[nodiscard]] std::string final_text(
     const FinalVerdict& verdict, const FinalsSettings& settings, double pair_gpu_hours = 0);
 
+/// More runs than these are not started to decide what the noise hides.
+inline constexpr std::int64_t most_worth_starting = 50;
+/// `about 6 pairs of final runs would decide it`; of more `cannot be decided at
+/// this noise`.
+[[nodiscard]] std::string decided_by(std::int64_t count, std::string_view of_what);
+
 /// A layout that may take part in finals.
 struct Contender {
   double speed = 0;

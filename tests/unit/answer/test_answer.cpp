@@ -97,7 +97,7 @@ TEST_CASE("step times that vary by more than the gap are said") {
       "chance");
   slow.others_cpu = 0.4;
   CHECK(certainty_text(answer_of({.layouts = {layout("a", {slow}), layout("b", {fast})}})) ==
-      "open: 17.2 % ahead, but others used the CPUs (1 run each), and step times vary by "
+      "open: 17.2 % ahead (1 run each), but others used the CPUs and step times vary by "
       "70.8 %: may be chance");
 }
 
@@ -209,13 +209,13 @@ TEST_CASE("a run beside others' load is ranked and decides nothing") {
   const auto loser = answer_of({.layouts = {a, b}});
   CHECK(loser.winner()->name == "b");
   CHECK(loser.winner()->verdict.open == Open::load);
-  CHECK(loser.settling.text == "runs while nobody else uses the CPUs would decide it");
+  CHECK(loser.settling.text == "run both again while nobody else uses the CPUs");
   const auto once = answer_of({.layouts = {layout("a", {run(1, 100)}), layout("b", {b.runs[0]})}});
   CHECK(certainty_text(once) == "fastest so far: 10.0 % ahead (1 run each)");
   b.runs[0].others_cpu = 0.4;
   CHECK(certainty_text(
             answer_of({.layouts = {layout("a", {run(1, 100)}), layout("b", {b.runs[0]})}})) ==
-      "open: 10.0 % ahead, but others used the CPUs (1 run each)");
+      "open: 10.0 % ahead (1 run each), but others used the CPUs");
   // One that is far behind may have been slowed so far; what a quiet system uses slows nobody.
   auto c = layout("c", {run(7, 70)});
   c.runs[0].others_cpu = 0.5;

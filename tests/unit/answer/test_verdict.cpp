@@ -84,7 +84,7 @@ TEST_CASE("each verdict has one sentence and one short form") {
           Row{Difference::undecided, Open::clocks,
               "open: 3.0 % ahead by its clock alone (5 runs each)", "open"},
           Row{Difference::undecided, Open::load,
-              "open: 3.0 % ahead, but others used the CPUs (5 runs each)", "open"},
+              "open: 3.0 % ahead (5 runs each), but others used the CPUs", "open"},
           Row{Difference::undecided, Open::mixed_state,
               "open: 3.0 % ahead, but not on all nodes (5 runs each)", "open"}}) {
     const auto verdict = plain(row.difference, row.open, 0.03);
@@ -109,7 +109,9 @@ TEST_CASE("a change is named once its interval says so") {
   CHECK(same.reason == "95 % interval of the difference: -0.2 % to +0.2 %, within 1.0 %");
   const auto wide = judge({100, 2, 0.1}, {102, 2, 0.1});
   CHECK(wide.difference == Difference::undecided);
-  CHECK(wide.reason.find("; about ") != std::string::npos);
+  CHECK(wide.reason.ends_with("; cannot be decided at this noise"));
+  const auto narrow = judge({100, 2, 0.02}, {102, 2, 0.02});
+  CHECK(narrow.reason.find("; about ") != std::string::npos);
 }
 
 TEST_CASE("without a repeat nothing is decided, however large the change") {

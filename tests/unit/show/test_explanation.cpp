@@ -138,8 +138,8 @@ TEST_CASE("predicted parts are those of the predictor, and add up to its step") 
   CHECK(cell_of(memory, "weights", "measured_bytes") == Value(std::int64_t{10}));
   CHECK(cell_of(memory, "peak", "predicted_bytes") == Value(guess.memory.estimate.total()));
   CHECK(cell_of(memory, "limit", "measured_bytes") == Value(std::int64_t{80} << 30));
-  CHECK(
-      finding_of(sections).find("Its peak leaves 40.0 GiB of 80.0 GiB free.") != std::string::npos);
+  CHECK(finding_of(sections).find("The trial's peak leaves 40.0 GiB of 80.0 GiB free.") !=
+      std::string::npos);
   CHECK(finding_of(sections).find("times as long as predicted.") != std::string::npos);
 }
 

@@ -47,8 +47,8 @@ TEST_CASE("what others used of the CPUs is read back, and the lead is open by it
   sqlite::Database(m.file, sqlite::OpenMode::existing, 1000)
       .execute(fmt::format("UPDATE attempts SET others_cpu = 0.4 WHERE id = {}", loaded));
   CHECK(m.best("doubts") == "others used 40.0 % of the CPUs while dp1 tp1 pp1 mb2 ga1 z0 ran");
-  CHECK(m.best("certainty") == "open: 50.0 % ahead, but others used the CPUs (1 run each)");
-  CHECK(m.best("to_settle") == "runs while nobody else uses the CPUs would decide it");
+  CHECK(m.best("certainty") == "open: 50.0 % ahead (1 run each), but others used the CPUs");
+  CHECK(m.best("to_settle") == "run both again while nobody else uses the CPUs");
 }
 
 TEST_CASE("a result beside a rank that never ended is doubtful") {

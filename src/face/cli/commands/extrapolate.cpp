@@ -209,12 +209,11 @@ SweepSpec sweep_of(const Target& target) {
 void say_how_sure(const std::vector<ExtrapolatedCell>& cells) {
   for (const ExtrapolatedCell& cell : cells) {
     if (cell.test.runs > 0) continue;
-    say("Nothing tests these intervals: they are the time model's own. A test takes 19 runs of "
-        "one size, and runs of a smaller size no farther away than the guess.");
+    say("These intervals are the model's own and untested: a test takes 19 runs of one size, and "
+        "runs of a smaller size no farther away than the guess.");
     return;
   }
-  say("95 % intervals, as wide as the sweep's own runs demand: its larger jobs were foretold "
-      "from its smaller ones.");
+  say("95 % intervals, from how well this sweep's small jobs predict its large ones.");
 }
 
 Result<ExitCode> run_extrapolate(const Session& session) {
