@@ -59,11 +59,14 @@ struct CommandLine {
 [[nodiscard]] CommandLine describe(
     std::span<const Command* const> commands, std::string_view program = "shardsweep");
 
-/// Text of `--help`: the program's if `command` is empty, else that command's.
+/// Text of a command's `--help`; if `command` is empty, all commands of the program.
 [[nodiscard]] std::string help_text(
     const CommandLine& line, std::string_view command, std::size_t width);
-/// Prints it as wide as the terminal. Returns the exit code: there may be no such command.
-[[nodiscard]] int print_help(const CommandLine& line, const std::string& command);
+/// The usual commands, on one screen.
+[[nodiscard]] std::string short_help(const CommandLine& line, std::size_t width);
+/// Prints help as wide as the terminal; without a command the short one, or `all` of it. Returns
+/// the exit code: there may be no such command.
+[[nodiscard]] int print_help(const CommandLine& line, const std::string& command, bool all);
 /// shardsweep.1, in roff: the texts of help, one below the other.
 [[nodiscard]] std::string man_page(const CommandLine& line);
 

@@ -181,7 +181,8 @@ class Parser {
     try {
       app_.parse(argc, argv);
     } catch (const CLI::CallForHelp&) {
-      return {{}, print_help(shardsweep::describe(commands, app_.get_name()), parsed_command())};
+      return {
+          {}, print_help(shardsweep::describe(commands, app_.get_name()), parsed_command(), false)};
     } catch (const CLI::ParseError& error) {
       if (error.get_exit_code() == 0) return {{}, app_.exit(error)};
       std::cerr << wrong_usage(app_, error);
@@ -191,7 +192,7 @@ class Parser {
     if (options_.command == "help" && options_.topic_is_command())
       return {{},
           print_help(shardsweep::describe(commands, app_.get_name()),
-              options_.names.empty() ? "" : options_.names.front())};
+              options_.names.empty() ? "" : options_.names.front(), options_.help.all)};
     return {options_, std::nullopt};
   }
 
@@ -226,8 +227,8 @@ int no_such_command(
   std::vector<std::string_view> names;
   for (const Command* command : commands)
     names.push_back(command->name);
-  std::cerr << fmt::format("{0}: there is no command '{1}'{2}\n'{0} help' lists them.\n", program,
-      word, did_you_mean(word, names));
+  std::cerr << fmt::format("{0}: there is no command '{1}'{2}\n'{0} help --all' lists them.\n",
+      program, word, did_you_mean(word, names));
   return usage_error;
 }
 

@@ -21,6 +21,10 @@ namespace {
 constexpr std::size_t command_width = 18;
 constexpr std::size_t option_width = 26;
 
+/// Commands that help lists on its one screen.
+constexpr std::array<std::string_view, 14> usual_commands{"new", "plan", "run", "status", "show",
+    "cancel", "best", "heatmap", "report", "ui", "compare", "suggest", "init", "doctor"};
+
 constexpr std::array<std::string_view, 2> epilog{
     "A name may be a sweep, a trial's slug, an attempt (SLUG.2) or a Slurm job id.",
     "'shardsweep help COMMAND' explains a command, 'help keys' the sweep file."};
@@ -116,6 +120,12 @@ const CommandHelp* find_command_help(const CommandLine& line, std::string_view n
   return found == line.commands.end() ? nullptr : &*found;
 }
 
+std::string head_text(const CommandLine& line, std::size_t width) {
+  std::string out;
+  append_wrapped(out, line.about, 0, width);
+  return out + fmt::format("\nUsage: {} COMMAND [OPTIONS]\n", line.program);
+}
+
 /// Text as it stands, in a fixed font: signs that roff would read as requests are escaped.
 std::string roff_verbatim(std::string_view text) {
   std::string out = ".nf\n";
@@ -145,9 +155,7 @@ std::string roff_verbatim(std::string_view text) {
 std::string help_text(const CommandLine& line, std::string_view command, std::size_t width) {
   const CommandHelp* one = find_command_help(line, command);
   if (one != nullptr) return command_text(line, *one, width);
-  std::string out;
-  append_wrapped(out, line.about, 0, width);
-  out += fmt::format("\nUsage: {} COMMAND [OPTIONS]\n", line.program);
+  auto out = head_text(line, width);
   for (std::size_t i = 0; i < heading_words.size(); ++i) {
     out += fmt::format("\n{}:\n", heading_words.at(i));
     for (const CommandHelp& each : line.commands) {
@@ -166,9 +174,28 @@ std::string help_text(const CommandLine& line, std::string_view command, std::si
   return out;
 }
 
-int print_help(const CommandLine& line, const std::string& command) {
+std::string short_help(const CommandLine& line, std::size_t width) {
+  auto out = head_text(line, width) + '\n';
+  for (const std::string_view name : usual_commands) {
+    // The programs of the laboratory have few commands of other names.
+    const CommandHelp* one = find_command_help(line, name);
+    if (one == nullptr) return help_text(line, "", width);
+    append_entry(out, name, one->help, command_width, width);
+  }
+  out += '\n';
+  append_wrapped(out,
+      fmt::format("'{0}' alone says what to do next here. '{0} help --all' lists all {1} commands, "
+                  "'{0} help COMMAND' explains one, '{0} help keys' the sweep file.",
+          line.program, line.commands.size()),
+      0, width);
+  return out;
+}
+
+int print_help(const CommandLine& line, const std::string& command, bool all) {
   if (command.empty() || find_command_help(line, command) != nullptr) {
-    std::cout << help_text(line, command, text_width(terminal_of(STDOUT_FILENO)));
+    const auto width = text_width(terminal_of(STDOUT_FILENO));
+    std::cout << (command.empty() && !all ? short_help(line, width)
+                                          : help_text(line, command, width));
     return static_cast<int>(ExitCode::done);
   }
   std::vector<std::string_view> topics(help_topics.begin(), help_topics.end());
@@ -182,7 +209,7 @@ int print_help(const CommandLine& line, const std::string& command) {
       hint = fmt::format("; 'shardsweep help {}' has the option --{}", each.name, command);
   }
   std::cerr << "shardsweep: there is no help about '" << command << "'" << hint
-            << "\n'shardsweep help' lists the commands.\n";
+            << "\n'shardsweep help --all' lists the commands.\n";
   return static_cast<int>(ExitCode::wrong);
 }
 

@@ -48,6 +48,7 @@ struct TrainerOptions {
 };
 
 struct HelpOptions {
+  bool all = false;
   bool markdown = false;
   bool man = false;
   std::string shell;  ///< shell that is completed: bash, zsh, fish

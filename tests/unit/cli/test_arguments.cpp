@@ -72,7 +72,7 @@ TEST_CASE("a command that is none is named, with the nearest one") {
   CHECK(near.parsed.exit_code == 2);
   CHECK(near.text ==
       "shardsweep: there is no command 'statsu', did you mean 'status'?\n"
-      "'shardsweep help' lists them.\n");
+      "'shardsweep help --all' lists them.\n");
   const Said far = parse({"frobnicate"});
   CHECK(far.parsed.exit_code == 2);
   CHECK(far.text.starts_with("shardsweep: there is no command 'frobnicate'\n"));
@@ -108,12 +108,25 @@ TEST_CASE("'help COMMAND' says what 'COMMAND --help' says, for every command") {
   CHECK(parse({"help"}).out == parse({"--help"}).out);
 }
 
+TEST_CASE("help fits a screen of 24 lines, and 'help --all' has every command") {
+  const CommandLine line = describe(all_commands());
+  const auto brief = short_help(line, 80);
+  CHECK(std::count(brief.begin(), brief.end(), '\n') <= 23);
+  CHECK(short_help(line, 400).find(std::to_string(line.commands.size()) + " commands") !=
+      std::string::npos);
+  const auto all = help_text(line, "", 80);
+  for (const CommandHelp& command : line.commands)
+    CHECK(all.find("\n  " + command.name + " ") != std::string::npos);
+  CHECK(parse({"help", "--all"}).out.find("Exit codes:") != std::string::npos);
+  CHECK(parse({"help"}).out.find("Exit codes:") == std::string::npos);
+}
+
 TEST_CASE("help about nothing that exists names the nearest command") {
   const Said said = parse({"help", "plna"});
   CHECK(said.parsed.exit_code == 2);
   CHECK(said.text ==
       "shardsweep: there is no help about 'plna', did you mean 'plan'?\n"
-      "'shardsweep help' lists the commands.\n");
+      "'shardsweep help --all' lists the commands.\n");
 }
 
 TEST_CASE("each command has a help sentence that fits a line of the list") {

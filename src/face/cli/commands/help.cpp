@@ -71,9 +71,10 @@ extern const Command command_help{
           Options& options = grammar.options();
           grammar
               .option("topic", options.names, "TOPIC",
-                  fmt::format(
-                      "A command, or {}. Default: all commands.", fmt::join(help_topics, ", ")))
+                  fmt::format("A command, or {}. Default: the usual commands.",
+                      fmt::join(help_topics, ", ")))
               .times(0, 1);
+          grammar.flag("--all", options.help.all, "List all commands, and the exit codes.");
           grammar.flag("--markdown", options.help.markdown,
               "Print keys, axes, units, site or columns as Markdown.");
           grammar.flag("--man", options.help.man, "Print the manual page (roff).");

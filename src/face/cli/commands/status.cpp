@@ -3,6 +3,7 @@
 // Both only read, so they work beside a daemon, without one, and on a full disk. The exit
 // code is the verdict over the sweeps (show/exit_code.hpp), for scripts that wait.
 #include "cli/command.hpp"
+#include "cli/commands/next_steps.hpp"
 #include "cli/commands/pages.hpp"
 #include "cli/grammar.hpp"
 #include "cli/session.hpp"
@@ -19,6 +20,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <thread>
 #include <utility>
 
@@ -27,6 +30,7 @@ namespace {
 
 struct StatusOptions {
   bool watch = false;
+  bool next = false;
 };
 
 using namespace std::chrono_literals;
@@ -271,7 +275,86 @@ Result<ExitCode> watch_status(const Session& session) {
   return ExitCode::interrupted;
 }
 
+using Steps = std::vector<std::pair<std::string, std::string>>;
+
+/// A sentence, and below it command lines, each with what it does.
+std::string with_steps(const std::string& sentence, const Steps& steps) {
+  std::size_t width = 0;
+  for (const auto& [line, does] : steps)
+    width = std::max(width, line.size() + 2);
+  std::string text = sentence;
+  for (const auto& [line, does] : steps)
+    text += fmt::format("\n  {:{}}{}", line, does.empty() ? 0 : width, does);
+  return text;
+}
+
+/// Steps of somebody who has no sweep.
+std::string first_steps(const Session& session) {
+  auto text = with_steps("No sweep yet. On this machine, in four minutes and without a GPU:",
+      {{"shardsweep presets quickstart >quickstart.yaml", ""},
+          {"shardsweep run quickstart.yaml", ""}});
+  std::error_code ignored;
+  if (stated_backend(session.options, {}) == Backend::slurm &&
+      !std::filesystem::exists(site_file_of(session), ignored))
+    text += with_steps("\nOn the Slurm cluster that this machine belongs to:",
+        {{"shardsweep init --on-a-node", "asks Slurm and one node how jobs are sent"}});
+  return text +
+      with_steps("\nWith your model and GPUs:",
+          {{"shardsweep suggest --model llama-3-8b --cluster h100-8x --gpus 64", ""},
+              {"shardsweep new my.yaml --trainer megatron --model llama-3-8b --cluster h100-8x",
+                  ""}});
+}
+
+}  // namespace
+
+std::string next_steps(const SweepStatus& sweep) {
+  const auto& name = sweep.name;
+  const std::pair<std::string, std::string> browser{"shardsweep ui", "all of it in your browser"};
+  if (!is_over(sweep)) {
+    const bool active = sweep.state == "active";
+    return with_steps(fmt::format("'{}' {}: {} of {} trials have ended.", name,
+                          active ? "runs" : "is " + sweep.state,
+                          count_of(sweep.by_state, shardsweep::name(State::ended)), sweep.trials),
+        {{"shardsweep status " + name, "how far it is, and why it waits"},
+            {"shardsweep follow " + name, "to its end, here"},
+            {"shardsweep best " + name, "the fastest layouts so far"}, browser,
+            active ? std::pair{"shardsweep cancel " + name, std::string("end it")}
+                   : std::pair{"shardsweep resume " + name, std::string("go on")}});
+  }
+  if (sweep.state == "cancelled" && sweep.undecided > 0)
+    return with_steps(fmt::format("'{}' was cancelled: {} of {} trials have no result.", name,
+                          sweep.undecided, sweep.trials),
+        {{"shardsweep resume " + name, "go on"},
+            {"shardsweep best " + name, "the fastest layouts of what has run"},
+            {"shardsweep delete " + name, "remove it, with all that it has measured"}});
+  return with_steps(fmt::format("'{}' has ended: {}.", name, counted(sweep.trials, "trial")),
+      {{"shardsweep best " + name, "the fastest layout of each model and size"},
+          {"shardsweep heatmap " + name, "all of them beside each other"},
+          {"shardsweep results " + name, "every trial; 'shardsweep show TRIAL' explains one"},
+          {fmt::format("shardsweep report {0} -o {0}.html", name), "a page to share"}, browser});
+}
+
+namespace {
+
+Result<ExitCode> say_what_is_next(const Session& session) {
+  std::vector<SweepStatus> sweeps;
+  std::error_code ignored;
+  if (std::filesystem::exists(session.home.database, ignored)) {
+    SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
+    SHARDSWEEP_ASSIGN(const auto all, reader->status({}));
+    sweeps = current_of(all);
+    if (!sweeps.empty()) say(daemon_text(session, *reader, all));
+  }
+  const auto open = std::find_if(
+      sweeps.begin(), sweeps.end(), [](const SweepStatus& one) { return !is_over(one); });
+  std::string text = sweeps.empty() ? first_steps(session)
+                                    : next_steps(open == sweeps.end() ? sweeps.back() : *open);
+  SHARDSWEEP_TRY(print_result(text + "\n'shardsweep help' lists the usual commands.\n"));
+  return ExitCode::done;
+}
+
 Result<ExitCode> run_status(const Session& session) {
+  if (session.options.of<StatusOptions>().next) return say_what_is_next(session);
   if (session.options.of<StatusOptions>().watch) return watch_status(session);
   SHARDSWEEP_ASSIGN(const StatusLook look, look_at(session));
   return print_status(session, look);
@@ -297,6 +380,8 @@ extern const Command command_status{.name = "status",
           grammar.format();
           grammar.flag("--watch", grammar.own<StatusOptions>().watch,
               "Refresh in place every second, until Ctrl-C.");
+          grammar.flag("--next", grammar.own<StatusOptions>().next,
+              "Say what to do next on this machine, as the program alone does.");
         },
     .run = run_status};
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // submit, run: a sweep file to the daemon, without and with following it.
 #include "cli/command.hpp"
+#include "cli/commands/next_steps.hpp"
 #include "cli/grammar.hpp"
 #include "cli/session.hpp"
 
@@ -26,11 +27,26 @@ Result<ExitCode> run_submit(const Session& session) {
   return ExitCode::done;
 }
 
+/// False as soon as this machine has had a sweep.
+bool is_first_sweep(const Session& session) {
+  const auto reader = Reader::open(session.home.database);
+  if (!reader) return true;
+  const auto sweeps = (*reader)->sweeps();
+  return sweeps && sweeps->empty();
+}
+
 Result<ExitCode> run_run(const Session& session) {
+  const bool first = is_first_sweep(session);
   std::string sweep;
   SHARDSWEEP_ASSIGN(const Answer answer, submit_file(session, sweep));
   say(answer.text);
-  return follow_sweeps(session, {sweep}, FollowFrom::submission);
+  SHARDSWEEP_ASSIGN(const ExitCode code, follow_sweeps(session, {sweep}, FollowFrom::submission));
+  if (!first || code == ExitCode::interrupted) return code;
+  // A hint for somebody who has just begun, and never again.
+  SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
+  SHARDSWEEP_ASSIGN(const auto status, reader->status({sweep}));
+  if (!status.empty()) say(next_steps(status.front()));
+  return code;
 }
 
 }  // namespace
