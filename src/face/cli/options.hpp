@@ -60,6 +60,7 @@ struct Options {
   // form of the output
   Format format = Format::table;
   PictureForm picture = PictureForm::none;  ///< picture in place of `format`
+  std::int64_t png_width = 0;               ///< pixels; 0: for print
   bool format_given = false;
   bool wide = false;  ///< a table's columns whatever the width
   std::string out;    ///< file to write

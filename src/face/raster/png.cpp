@@ -23,6 +23,7 @@ namespace shardsweep {
 namespace {
 
 constexpr double points_per_inch = 72;
+constexpr double print_quality = 300;   // dots per inch
 constexpr double most_pixels = 16'000;  // pixels of the longer side
 constexpr std::chrono::seconds limit{60};
 constexpr std::size_t most_bytes = 256 << 20;
@@ -57,7 +58,7 @@ class TemporaryFile {
 
 }  // namespace
 
-Result<std::string> png_bytes(const Drawing& drawing, double dots_per_inch) {
+Result<std::string> png_bytes(const Drawing& drawing, std::int64_t width) {
   if (find_on_path("rsvg-convert").empty()) {
     return fault(FaultKind::unavailable,
         "a PNG is painted by the program rsvg-convert, which is not on PATH (Debian: "
@@ -67,7 +68,10 @@ Result<std::string> png_bytes(const Drawing& drawing, double dots_per_inch) {
   if (!svg.written())
     return fault(FaultKind::unavailable, fmt::format("'{}' can't be written", svg.name()));
   const double longest = std::max({drawing.width, drawing.height, 1.0});
-  const double zoom = std::min(dots_per_inch / points_per_inch, most_pixels / longest);
+  const double wanted = width > 0
+      ? (static_cast<double>(width) - 0.5) / std::max(drawing.width, 1.0)
+      : print_quality / points_per_inch;
+  const double zoom = std::min(wanted, most_pixels / longest);
   CommandOptions options;
   options.deadline = limit;
   options.output_limit = most_bytes;

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <set>
 #include <utility>
@@ -132,6 +133,16 @@ std::string axis_words(std::string_view axis) {
   std::string words(axis);
   std::replace(words.begin(), words.end(), '_', ' ');
   return words;
+}
+
+std::string without_options(std::string sentence) {
+  constexpr std::array<std::string_view, 3> options{
+      " --all-versions ranks them too.", " --all-versions ranks it too.", " (--all-versions)"};
+  for (const auto option : options) {
+    for (auto at = sentence.find(option); at != std::string::npos; at = sentence.find(option, at))
+      sentence.erase(at, option.size());
+  }
+  return sentence;
 }
 
 std::string layout_html(std::string_view label) {

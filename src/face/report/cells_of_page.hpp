@@ -51,6 +51,9 @@ struct Badge {
 /// `micro batch`, `ZeRO`.
 [[nodiscard]] std::string axis_words(std::string_view axis);
 
+/// A sentence of the terminal without options of its command line: a reader of a page has none.
+[[nodiscard]] std::string without_options(std::string sentence);
+
 /// A layout's label as HTML: names faint, degrees of 1 left out, each axis unbroken.
 [[nodiscard]] std::string layout_html(std::string_view label);
 

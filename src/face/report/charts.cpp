@@ -80,7 +80,10 @@ class ChartScale {
         }
       }
     } else {
-      const double step = std::max(nice_step((high_ - low_) / 4), axis_.whole ? 1.0 : 0.0);
+      double step = std::max(nice_step((high_ - low_) / 4), axis_.whole ? 1.0 : 0.0);
+      // One tick alone says nothing about distances.
+      while (!axis_.whole && std::floor(high_ / step) <= std::ceil(low_ / step))
+        step /= 2;
       for (double tick = std::ceil(low_ / step) * step; tick <= high_ + step * 1e-9; tick += step)
         ticks.push_back(std::abs(tick) < step * 1e-6 ? 0 : tick);
     }
@@ -203,8 +206,8 @@ void add_names(Drawing& drawing, const std::vector<ChartSeries>& series) {
 
 Colour category_colour(std::size_t number) {
   constexpr std::array<Colour, 8> colours{
-      {{0x38, 0x6b, 0xae}, {0x63, 0x1a, 0x21}, {0x48, 0xa0, 0x9f}, {0x4f, 0x31, 0x69},
-          {0x4e, 0x99, 0xd5}, {0x96, 0x61, 0x00}, {0x4a, 0x41, 0x04}, {0x57, 0x68, 0x71}}};
+      {{0x48, 0xa0, 0x9f}, {0x4a, 0x41, 0x04}, {0x96, 0x61, 0x00}, {0x4e, 0x99, 0xd5},
+          {0x38, 0x6b, 0xae}, {0x63, 0x1a, 0x21}, {0x57, 0x68, 0x71}, {0x4f, 0x31, 0x69}}};
   return colours[number % colours.size()];
 }
 
@@ -247,9 +250,9 @@ std::string axis_json(const ChartAxis& axis) {
   std::string names;
   for (const auto& name : axis.names)
     names += (names.empty() ? "" : ",") + script_json(name);
-  return fmt::format(R"({{"title":{},"kind":"{}","log":{},"zero":{},"exact":{}{}}})",
+  return fmt::format(R"({{"title":{},"kind":"{}","log":{},"zero":{},"exact":{},"whole":{}{}}})",
       script_json(axis.title), kind_of(axis.column), axis.logarithmic, axis.from_zero, axis.at_data,
-      names.empty() ? "" : ",\"names\":[" + names + "]");
+      axis.whole, names.empty() ? "" : ",\"names\":[" + names + "]");
 }
 
 std::string series_json(const ChartSeries& series) {

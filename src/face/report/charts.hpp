@@ -4,6 +4,8 @@
 
 #include <shardsweep/drawing.hpp>
 
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,6 +17,19 @@ namespace shardsweep {
 /// without the cones for red or for green; neighbours differ in lightness, for greyscale
 /// prints.
 [[nodiscard]] Colour category_colour(std::size_t number);
+
+/// Numbers of colours that mean the same in all charts, of `category_colour` and --k0 … of
+/// page.css. Things that are told apart by nothing else are counted from 0 and meet them last.
+enum class ColourRole : std::uint8_t {
+  running = 3,
+  measured = 4,
+  out_of_memory = 5,
+  derived = 6,  ///< not measured: not run, or computed from what was
+  failed = 7
+};
+[[nodiscard]] constexpr std::size_t number_of(ColourRole role) {
+  return static_cast<std::size_t>(role);
+}
 
 struct ChartPoint {
   double x = 0;

@@ -60,7 +60,7 @@ std::vector<Chart> charts_of(const Frontier& frontier) {
     if (beaten.size() < charts.size()) {
       beaten.push_back({"beaten", {}, {Ink::faint}});
       // The grey one of a page's colours.
-      beaten.back().colour = 7;
+      beaten.back().colour = number_of(ColourRole::derived);
     }
     add_group(charts.back(), beaten.back(), frontier, group,
         memory ? "not beaten" : printable(group.title));

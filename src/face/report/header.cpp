@@ -351,7 +351,8 @@ std::string header_section(const ReportView& view) {
   if (!view.input.changed.empty())
     out += fmt::format("<p class=\"note\">{}</p>\n", xml_escaped(view.input.changed));
   if (!view.heatmap().note.empty())
-    out += fmt::format("<p class=\"note\">{}</p>\n", xml_escaped(view.heatmap().note));
+    out += fmt::format(
+        "<p class=\"note\">{}</p>\n", xml_escaped(without_options(view.heatmap().note)));
   return out;
 }
 

@@ -9,10 +9,13 @@
 #include "text/numbers.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
+#include <set>
 #include <span>
 #include <utility>
 #include <vector>
@@ -24,12 +27,45 @@ namespace {
 constexpr std::size_t most_charts = 60;
 constexpr std::size_t most_in_picture = 24;
 
+constexpr std::size_t date_length = 10;
+
+/// ", 2026-11-21 to 2026-11-30"; empty if no time is known.
+std::string dates_of(const HistorySeries& series) {
+  const auto first = series.points.front().run.ended_at;
+  const auto last = series.points.back().run.ended_at;
+  if (first <= 0 || last <= 0) return {};
+  const auto from = local_time_text(first).substr(0, date_length);
+  const auto to = local_time_text(last).substr(0, date_length);
+  return from == to ? ", " + from : fmt::format(", {} to {}", from, to);
+}
+
+/// "Measured on h100-8x, by megatron."
+std::string hardware_of(const History& history) {
+  std::set<std::string> clusters;
+  std::set<std::string> runners;
+  for (const auto& series : history.series) {
+    for (const auto& point : series.points) {
+      clusters.insert(point.run.cluster);
+      runners.insert(point.run.runner);
+    }
+  }
+  clusters.erase("");
+  runners.erase("");
+  if (clusters.empty() || runners.empty()) return {};
+  return fmt::format(
+      "Measured on {}, by {}. ", fmt::join(clusters, ", "), fmt::join(runners, ", "));
+}
+
 Chart chart_of_series(const HistorySeries& series) {
-  Chart chart{printable(series.title), {.title = "measurements, the oldest first", .whole = true},
+  Chart chart{printable(series.title),
+      {.title = "measurements, the oldest first" + dates_of(series), .whole = true},
       {series.unit, "tokens_per_s_per_gpu", false, false, {}}};
-  ChartSeries measured{"measured", {}, {Ink::none, category_colour(0)}};
-  ChartSeries level{"level", {}, {Ink::none, category_colour(1)}, true, false};
-  level.colour = 1;
+  ChartSeries measured{
+      "measured", {}, {Ink::none, category_colour(number_of(ColourRole::measured))}};
+  measured.colour = number_of(ColourRole::measured);
+  constexpr auto derived = number_of(ColourRole::derived);
+  ChartSeries level{"level", {}, {Ink::none, category_colour(derived)}, true, false};
+  level.colour = derived;
   for (std::size_t i = 0; i < series.points.size(); ++i) {
     const auto place = static_cast<double>(i + 1);
     measured.points.push_back(
@@ -47,13 +83,29 @@ Chart chart_of_series(const HistorySeries& series) {
   return chart;
 }
 
+/// " 6 look slower, by up to 53 %: more runs would tell."; empty: none does.
+std::string undecided_losses(const History& history) {
+  std::int64_t count = 0;
+  double most = 0;
+  for (const auto& series : history.series) {
+    const auto& verdict = series.verdict();
+    if (verdict.difference != Difference::undecided || verdict.share >= 0) continue;
+    ++count;
+    most = std::max(most, -verdict.share);
+  }
+  if (count == 0) return {};
+  return fmt::format(" {} look{} slower, by up to {}: more runs would tell.", count,
+      count == 1 ? "s" : "", percent_text(most));
+}
+
 /// Answer of the page: series that became slower, since when and by what. Those that lost most have
 /// a line each.
 std::string history_answer(const History& history) {
   constexpr std::ptrdiff_t most = 5;
   const auto slower = std::count_if(history.series.begin(), history.series.end(),
       [](const HistorySeries& series) { return series.loss > 0; });
-  if (slower == 0) return "<p>No series has surely become slower.</p>\n";
+  if (slower == 0)
+    return fmt::format("<p>Nothing is proven slower.{}</p>\n", undecided_losses(history));
   std::string lines;
   for (const auto& series :
       std::span(history.series).first(static_cast<std::size_t>(std::min(slower, most))))
@@ -74,10 +126,11 @@ std::string series_figure(const HistorySeries& series) {
 std::string history_page(const History& history, const std::string& made) {
   std::string body = "<main>\n<header>\n<h1>Speed over time</h1>\n";
   body += fmt::format("<p class=\"sub\">{} {}</p>\n</header>\n",
-      xml_escaped(history_summary(history)), xml_escaped(made));
+      xml_escaped(history_summary(history)), xml_escaped(hardware_of(history) + made));
   if (!history.series.empty()) body += history_answer(history);
   body +=
-      "<section>\n<h2>Series, the largest loss first</h2>\n<p class=\"faint\">A loss is how "
+      "<section>\n<h2>Series, the largest loss first, then what looks slower</h2>\n<p "
+      "class=\"faint\">A loss is how "
       "far "
       "the newest level lies below the best one. A level is what fits the points: it steps "
       "where a change is sure, and slopes where a series drifts. Axes do not begin at "

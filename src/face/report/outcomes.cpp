@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "report/outcomes.hpp"
 
+#include "report/charts.hpp"
+
 #include <algorithm>
 #include <map>
 
@@ -33,11 +35,13 @@ std::string outcome_words(std::string_view outcome) {
 }
 
 int outcome_colour(std::string_view outcome) {
-  if (outcome == "completed") return 2;
-  if (outcome == "oom") return 1;
-  if (outcome == "skipped" || outcome == "planned" || outcome == "queued") return 7;
-  if (outcome == "running") return 4;
-  return 3;
+  auto role = ColourRole::failed;
+  if (outcome == "completed") role = ColourRole::measured;
+  if (outcome == "oom") role = ColourRole::out_of_memory;
+  if (outcome == "running") role = ColourRole::running;
+  if (outcome == "skipped" || outcome == "planned" || outcome == "queued")
+    role = ColourRole::derived;
+  return static_cast<int>(role);
 }
 
 }  // namespace shardsweep

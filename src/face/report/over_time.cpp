@@ -225,7 +225,7 @@ std::string scaling_section(const ReportView& view) {
   for (const auto& [row, cells] : rows)
     add_model(chart, table, view, cells, number++);
   ChartSeries perfect{"perfect scaling", {}, {}, true, false, true};
-  perfect.colour = 7;
+  perfect.colour = number_of(ColourRole::derived);
   for (const auto& series : chart.series) {
     for (const auto& point : series.points)
       perfect.points.push_back({point.x, 1});

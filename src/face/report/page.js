@@ -190,7 +190,7 @@ const memorySpec = () => {
     title: 'Speed against memory',
     x: {title: 'peak memory per GPU', kind: 'bytes', zero: true},
     y: {title: 'tokens/s/GPU', zero: true},
-    kinds: [{name: 'measured', ink: 'k0', dots: measured}, {name: 'out of memory: at the limit, at the predicted speed', ink: 'k1', square: true, dots: oom}],
+    kinds: [{name: 'measured', ink: 'k4', dots: measured}, {name: 'out of memory: at the limit, at the predicted speed', ink: 'k5', square: true, dots: oom}],
     limit: trials.limit ? {at: trials.limit, name: `memory of a GPU: ${shown('bytes', trials.limit)}`} : null,
     labels: cell.labels,
     words: (dot) => `${value(dot[2], 'layout')}: ${shown('', dot[1])} tokens/s/GPU${value(dot[2], 'outcome') === 'oom' ? ' predicted, out of memory' : `, ${shown('bytes', dot[0])}`}`,

@@ -20,7 +20,7 @@ const widthOf = (text) => {
 };
 
 // ---- Scales -------------------------------------------------------------------------------------
-/// `axis`: {title, kind, log, zero, names}. Ticks stand at the data where these are few.
+/// `axis`: {title, kind, log, zero, whole, names}. Ticks stand at the data where these are few.
 const scaleOf = (axis, data, from, to) => {
   const values = data.filter((v) => Number.isFinite(v) && (!axis.log || v > 0));
   const inner = axis.log ? Math.log10 : (v) => v;
@@ -30,7 +30,7 @@ const scaleOf = (axis, data, from, to) => {
   if (axis.names) [low, high] = [-0.5, axis.names.length - 0.5];
   else if (axis.zero && !axis.log) [low, high] = [Math.min(0, low), high > 0 ? high * 1.05 : 1];
   else {
-    const pad = high > low ? (high - low) * 0.04 : axis.log ? 0.3 : Math.max(Math.abs(low) * 0.1, 1e-9);
+    const pad = high > low ? (high - low) * 0.04 : axis.log ? 0.3 : axis.whole ? 1 : Math.max(Math.abs(low) * 0.1, 1e-9);
     [low, high] = [low - pad, high + pad];
   }
   const at = (v) => from + ((inner(v) - low) / (high - low)) * (to - from);
@@ -48,8 +48,11 @@ const scaleOf = (axis, data, from, to) => {
     }
     const rough = (high - low) / wanted;
     const power = 10 ** Math.floor(Math.log10(rough));
-    const step = axis.kind === 'bytes' ? 2 ** Math.ceil(Math.log2(rough))
+    let step = axis.kind === 'bytes' ? 2 ** Math.ceil(Math.log2(rough))
       : power * [1, 2, 5, 10].find((factor) => factor * power >= rough);
+    if (axis.whole) step = Math.max(1, step);
+    // One tick alone says nothing about distances.
+    else while (Math.floor(high / step) <= Math.ceil(low / step)) step /= 2;
     const all = [];
     for (let v = Math.ceil(low / step) * step; v <= high + step * 1e-9; v += step) all.push(Math.abs(v) < step * 1e-6 ? 0 : v);
     return all;

@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -31,7 +32,7 @@ std::string capitalised(std::string text) {
 }
 
 /// Sentences on who won, and how sure it is.
-std::string verdict_sentence(const CellAnswer& answer) {
+std::string verdict_sentence(const ReportView& view, const CellAnswer& answer) {
   const auto* winner = answer.winner();
   const auto* second = answer.runner_up();
   if (winner == nullptr) return {};
@@ -44,8 +45,10 @@ std::string verdict_sentence(const CellAnswer& answer) {
   text += "</p>\n";
   const auto doubts = doubts_text(answer);
   if (!doubts.empty())
-    text += fmt::format("<p class=\"faint\">Doubts: {}.</p>\n", xml_escaped(doubts));
-  if (!answer.settling.text.empty())
+    text +=
+        fmt::format("<p class=\"faint\">Doubts: {}.</p>\n", xml_escaped(without_options(doubts)));
+  // Nobody runs a published table again.
+  if (!answer.settling.text.empty() && !view.is_imported())
     text += fmt::format("<p>{}.</p>\n", xml_escaped(capitalised(answer.settling.text)));
   if (!answer.mixed.empty())
     text += fmt::format("<p class=\"faint\">Ranked together: {}</p>\n", xml_escaped(answer.mixed));
@@ -251,14 +254,22 @@ std::vector<std::string> more_of_cell(const ReportView& view, const CellAnswer& 
   return parts;
 }
 
-/// The cell that is shown first: the one with most layouts, which has most to tell.
-const PageCell* first_shown(const std::vector<PageCell>& cells) {
+/// The cell that is shown first: of the largest model that was measured the largest size, which is
+/// what readers ask about; if all are equal, the one with most layouts.
+const PageCell* first_shown(const ReportView& view) {
   const PageCell* most = nullptr;
-  for (const auto& cell : cells) {
-    if (cell.answer.layouts.size() > (most == nullptr ? 0 : most->answer.layouts.size()))
+  std::tuple<double, double, std::size_t> largest{};
+  for (const auto& cell : view.cells) {
+    if (cell.answer.layouts.empty()) continue;
+    const auto row = cell.trials.front();
+    const std::tuple size(view.trials.number(row, "n_params").value_or(0),
+        view.trials.number(row, "gpus").value_or(0), cell.answer.layouts.size());
+    if (most == nullptr || size > largest) {
       most = &cell;
+      largest = size;
+    }
   }
-  return most != nullptr ? most : cells.empty() ? nullptr : &cells.front();
+  return most != nullptr ? most : view.cells.empty() ? nullptr : &view.cells.front();
 }
 
 std::string gpus_of_column(const ReportView& view, const std::string& label) {
@@ -283,7 +294,7 @@ std::string cell_panel(const ReportView& view, const PageCell& cell) {
         fmt::format("<p>Nothing is measured. {}</p>\n", xml_escaped(outcome_counts(view, cell))) +
         (why.empty() ? "" : fmt::format("<p class=\"faint\">{}</p>\n", xml_escaped(why)));
   }
-  out += verdict_sentence(answer);
+  out += verdict_sentence(view, answer);
   out += top_table(view, answer);
   out += breakdown(view, answer);
   return out + fmt::format("<p class=\"faint\">{}</p>\n", xml_escaped(outcome_counts(view, cell)));
@@ -291,7 +302,7 @@ std::string cell_panel(const ReportView& view, const PageCell& cell) {
 
 std::string answer_section(const ReportView& view) {
   constexpr std::size_t most_panels = 80;
-  const auto* first = first_shown(view.cells);
+  const auto* first = first_shown(view);
   const auto& heatmap = view.heatmap();
   GridWords words;
   const auto answer_at = [&](std::size_t row, std::size_t column) -> const CellAnswer* {

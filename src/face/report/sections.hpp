@@ -8,6 +8,7 @@
 
 #include <shardsweep/report_facts.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -28,6 +29,13 @@ struct ReportView {
 
   [[nodiscard]] const ReportFacts& facts() const { return input.facts; }
   [[nodiscard]] const Heatmap& heatmap() const { return input.heatmap; }
+  /// True if others have measured all of it.
+  [[nodiscard]] bool is_imported() const {
+    const auto& sweeps = facts().sweeps;
+    return !sweeps.empty() &&
+        std::all_of(sweeps.begin(), sweeps.end(),
+            [](const ReportedSweep& one) { return one.backend == Backend::imported; });
+  }
   /// The row of the run that stands for a layout.
   [[nodiscard]] std::optional<std::size_t> row_of(const AnsweredLayout& layout) const {
     return rows.row(layout.trial);

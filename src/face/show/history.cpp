@@ -305,8 +305,9 @@ History history_of(std::vector<HistoryRun> runs, HistoryOf of, double resolve) {
       series.newest_reason = changed_text(series.points, series.of, {newest, from, newest + 1});
     series.loss = series.answer.loss();
   }
-  std::stable_sort(history.series.begin(), history.series.end(),
-      [](const auto& a, const auto& b) { return a.loss > b.loss; });
+  std::stable_sort(history.series.begin(), history.series.end(), [](const auto& a, const auto& b) {
+    return a.loss != b.loss ? a.loss > b.loss : a.verdict().share < b.verdict().share;
+  });
   return history;
 }
 

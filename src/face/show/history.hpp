@@ -76,7 +76,7 @@ struct HistorySeries {
 struct History {
   HistoryOf of = HistoryOf::cell;
   bool by_time = false;                 ///< all runs have a time
-  std::vector<HistorySeries> series{};  ///< the largest loss first
+  std::vector<HistorySeries> series{};  ///< the largest loss first; then what looks slower
 };
 
 /// A cell of which layouts were measured again has a series for each of these, as of layouts.

@@ -47,7 +47,6 @@ Result<ExitCode> print_frontier(const Session& session, const Options& options, 
 }
 
 Result<ExitCode> run_frontier(const Session& session) {
-  constexpr double print_quality = 300;
   SHARDSWEEP_ASSIGN(const Options options, with_form(session.options, {"svg", "png"}));
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
   SHARDSWEEP_ASSIGN(const auto layouts, reader->layouts(selection_of(options)));
@@ -59,7 +58,7 @@ Result<ExitCode> run_frontier(const Session& session) {
   const auto drawing = with_source(frontier_picture(found), source);
   if (options.picture == PictureForm::svg)
     return deliver(svg_text(drawing, SvgUse::file), options.out);
-  SHARDSWEEP_ASSIGN(const auto bytes, png_bytes(drawing, print_quality));
+  SHARDSWEEP_ASSIGN(const auto bytes, png_bytes(drawing, options.png_width));
   return deliver(bytes, options.out);
 }
 

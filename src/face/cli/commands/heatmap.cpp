@@ -97,11 +97,10 @@ Result<std::string> page_of(const Session& session, const Options& options, Read
 
 Result<std::string> text_of(const Session& session, const Options& options, Reader& reader,
     const std::vector<Heatmap>& heatmaps) {
-  constexpr double print_quality = 300;
   if (options.picture == PictureForm::svg || options.picture == PictureForm::png) {
     SHARDSWEEP_ASSIGN(const auto source, source_of(session, reader, request_of(options).selection));
     const auto drawing = with_source(drawing_of(heatmaps), source);
-    if (options.picture == PictureForm::png) return png_bytes(drawing, print_quality);
+    if (options.picture == PictureForm::png) return png_bytes(drawing, options.png_width);
     return svg_text(drawing, SvgUse::file);
   }
   switch (options.picture) {
