@@ -46,17 +46,16 @@ std::string measured_text(const SuggestedLayout& layout) {
                                        : std::string(word_of(seen.outcome));
 }
 
-/// Columns of a layout. People see its degrees as one column.
+/// Columns of a layout. People see its axes as one column: no two rows look alike.
 View<SuggestedLayout> layout_columns(const Suggestion& suggestion) {
   using Layout = const SuggestedLayout&;
-  View<SuggestedLayout> columns{{"layout", {}, For::people, "",
-      [](Layout one) { return layout_text(one.point, LayoutForm::degrees); }}};
+  View<SuggestedLayout> columns{
+      {"layout", {}, For::people, "", [](Layout one) { return layout_text(one.point); }}};
   const auto add = [&](auto... column) { columns.push_back({std::move(column)...}); };
   for (const auto* axis : axes_of(suggestion))
     add(
         std::string(axis->name), [axis](Layout one) { return axis_value(*axis, one.point); },
-        axis->is(AxisUse::degree) ? For::machines : For::all,
-        std::string(axis->kind == AxisKind::toggle ? axis->short_name : ""));
+        For::machines);
   add(
       "predicted_tokens_per_s_per_gpu", [](Layout one) { return known(one.tokens_per_s_per_gpu); },
       For::all, "tokens/s/GPU");
@@ -99,8 +98,7 @@ View<SuggestedLayout> layout_columns(const Suggestion& suggestion) {
 /// The most important columns first.
 std::string layouts_text(const Suggestion& suggestion, TableStyle style) {
   style.important = {"layout", "predicted_tokens_per_s_per_gpu", "predicted_memory_bytes",
-      "micro_batch", "zero", "recompute", "predicted_mfu", "predicted_train_step_ms", "grad_accum",
-      "sequence_parallel"};
+      "predicted_mfu", "predicted_train_step_ms"};
   return view_text(layout_columns(suggestion), suggestion.layouts, style);
 }
 
