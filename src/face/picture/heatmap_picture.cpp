@@ -27,7 +27,7 @@ constexpr double line_height = 15.5;
 constexpr double cell_padding = 6;
 constexpr double least_cell_width = 96;
 constexpr double most_cell_width = 240;
-constexpr double most_label_width = 180;
+constexpr double most_label_width = 300;
 constexpr double header_height = 22;
 
 struct CellText {

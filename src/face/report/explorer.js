@@ -327,7 +327,8 @@ function bar(title, parts, whole, limit) {
     'aria-label': title + ': ' + parts.map((part) => `${part.name} ${part.text}`).join(', ')});
   const keys = element('ul', {className: 'keys'});
   parts.forEach((part, at) => {
-    if (part.size <= 0) return;
+    // What is 0.0 % of the bar is no part to see.
+    if (part.size < 0.0005 * whole) return;
     const piece = element('i', {className: `k${at % 8}`, title: `${part.name} ${part.text}`});
     piece.style.width = `${100 * part.size / whole}%`;
     stack.append(piece);

@@ -325,8 +325,11 @@ std::string answer_section(const ReportView& view) {
   std::vector<const PageCell*> order;
   for (const auto& cell : view.cells)
     order.push_back(&cell);
-  std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
-    return a->answer.layouts.size() > b->answer.layouts.size();
+  std::stable_sort(order.begin(), order.end(), [first](const auto* a, const auto* b) {
+    const auto worth = [first](const PageCell* one) {
+      return std::pair(one == first, one->answer.layouts.size());
+    };
+    return worth(a) > worth(b);
   });
   for (std::size_t i = 0; i < std::min(order.size(), most_panels); ++i) {
     body += fmt::format("<div class=\"panel\" id=\"panel-{}\"{}>\n{}</div>\n",

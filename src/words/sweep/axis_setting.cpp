@@ -76,13 +76,24 @@ Result<AxisValues> with_value(const AxisInfo& axis, std::string_view text) {
   return AxisValues{&axis, false, {value}};
 }
 
-/// The words of a layout, however it is written: 'dp 4 × tp 2, ZeRO 1', 'dp4 tp2 z1', 'tp=2'.
+/// An option of a trainer's command line as the axis's other name: --tensor-model-parallel-size.
+std::string without_dashes(std::string piece) {
+  if (!piece.starts_with("--")) return piece;
+  piece.erase(0, 2);
+  std::replace(piece.begin(),
+      piece.begin() + static_cast<std::ptrdiff_t>(std::min(piece.find('='), piece.size())), '-',
+      '_');
+  return piece;
+}
+
+/// The words of a layout, however it is written: 'dp 4 × tp 2, ZeRO 1', 'dp4 tp2 z1', 'tp=2',
+/// '--tensor-model-parallel-size 2'.
 std::vector<std::string> pieces_of(std::string_view text) {
   constexpr std::string_view times = "×";
   std::vector<std::string> pieces;
   std::string piece;
   const auto end = [&] {
-    if (!piece.empty()) pieces.push_back(std::move(piece));
+    if (!piece.empty()) pieces.push_back(without_dashes(std::move(piece)));
     piece.clear();
   };
   for (std::size_t at = 0; at < text.size(); ++at) {

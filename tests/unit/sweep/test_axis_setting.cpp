@@ -34,6 +34,8 @@ TEST_CASE("settings are names, aliases and short names with a value") {
   CHECK(read(" tp=4,recompute=full ") == "tp 4, recompute full");
   CHECK(read("mb=2 ga=8 z=1") == "micro_batch 2, grad_accum 8, zero 1");
   CHECK(read("tensor_parallel_size=4") == "tp 4");
+  CHECK(read("--tensor-model-parallel-size 8 --sequence-parallel --recompute-granularity=full") ==
+      "tp 8, sequence_parallel true, recompute full");
   CHECK(read("overlap=false sequence_parallel=1") == "overlap false, sequence_parallel true");
 }
 

@@ -11,6 +11,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
+#include <map>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -58,6 +61,22 @@ RequestExtent expected_of(const Request& request, const VerbScope& meant) {
   return {.sweep = row->second.name, .trials = all.trials, .go = true};
 }
 
+/// Sentences for people; for programs the numbers of changes, as one row.
+Result<ExitCode> tell(const Session& session, const std::string& text,
+    const std::map<std::string, std::int64_t>& counts) {
+  if (session.options.format == Format::table) {
+    say(text);
+    return ExitCode::done;
+  }
+  Table table;
+  auto& row = table.rows.emplace_back();
+  for (const auto& [what, count] : counts) {
+    table.columns.push_back(what);
+    row.emplace_back(count);
+  }
+  return print_table(table, table_style(session, {}));
+}
+
 Result<ExitCode> run_verb(const Session& session, Verb verb) {
   const Options& options = session.options;
   const auto& own = options.of<ControlOptions>();
@@ -75,15 +94,13 @@ Result<ExitCode> run_verb(const Session& session, Verb verb) {
   SHARDSWEEP_ASSIGN(const VerbScope meant, read_meant(session, *reader, request));
   SHARDSWEEP_ASSIGN(const Steps steps, steps_of(request, meant));
   if (request.dry_run || steps.empty()) {
-    say(steps.text);
-    return ExitCode::done;
+    return tell(session, steps.text, steps.counts);
   }
   if (request.verb == Verb::resume || request.verb == Verb::rerun)
     SHARDSWEEP_TRY(renew_secrets(session, *reader, meant, steps));
   const RequestExtent expected = expected_of(request, meant);
   SHARDSWEEP_ASSIGN(const Answer answer, ask_daemon(session, std::move(request), expected));
-  say(answer.text);
-  return ExitCode::done;
+  return tell(session, answer.text, answer.counts);
 }
 
 template <Verb verb>
@@ -108,6 +125,7 @@ void with_scope(Grammar& grammar, ControlOptions& own) {
 /// Declares the options of cancel and rerun.
 void declare_trials(Grammar& grammar) {
   grammar.names("Sweeps or trials.");
+  grammar.format();
   with_scope(grammar, grammar.own<ControlOptions>());
 }
 
@@ -120,6 +138,7 @@ extern const Command command_pause{.name = "pause",
     .declare =
         [](Grammar& grammar) {
           grammar.names("Sweeps. Default: all.");
+          grammar.format();
           with_dry_run(grammar, grammar.own<ControlOptions>());
         },
     .run = run_control<Verb::pause>};
@@ -134,6 +153,7 @@ extern const Command command_resume{.name = "resume",
         [](Grammar& grammar) {
           auto& own = grammar.own<ControlOptions>();
           grammar.names("Sweeps or trials. Default: all sweeps that are not cancelled.");
+          grammar.format();
           with_scope(grammar, own);
           grammar.flag("--cancelled", own.cancelled,
               "Also resume trials that were cancelled by name or by --where.");
@@ -163,6 +183,7 @@ extern const Command command_delete{.name = "delete",
     .declare =
         [](Grammar& grammar) {
           grammar.names("Sweeps.");
+          grammar.format();
           with_dry_run(grammar, grammar.own<ControlOptions>());
         },
     .run = run_control<Verb::remove>};

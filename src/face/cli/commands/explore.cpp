@@ -72,10 +72,10 @@ Result<ExitCode> run_explore(const Session& session) {
     return fault(FaultKind::invalid_input,
         fmt::format("'{}': unknown file ending. The explorer is one page: use .html.",
             session.options.out));
-  SHARDSWEEP_ASSIGN(const auto glue, module_file(session, "planner.js"));
-  SHARDSWEEP_ASSIGN(const auto wasm, module_file(session, "planner.wasm.gz"));
   SHARDSWEEP_ASSIGN(
       const auto presets, presets_json(session, session.options.of<ExploreOptions>().from));
+  SHARDSWEEP_ASSIGN(const auto glue, module_file(session, "planner.js"));
+  SHARDSWEEP_ASSIGN(const auto wasm, module_file(session, "planner.wasm.gz"));
   return deliver(
       explorer_page({.glue = glue, .wasm_gz = wasm, .presets = presets}), session.options.out);
 }

@@ -301,8 +301,7 @@ std::string first_steps(const Session& session) {
   return text +
       with_steps("\nWith your model and GPUs:",
           {{"shardsweep suggest --model llama-3-8b --cluster h100-8x --gpus 64", ""},
-              {"shardsweep new my.yaml --trainer megatron --model llama-3-8b --cluster h100-8x",
-                  ""}});
+              {"shardsweep new my.yaml --model llama-3-8b --cluster h100-8x", ""}});
 }
 
 }  // namespace
