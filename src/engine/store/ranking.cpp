@@ -158,7 +158,6 @@ std::string layouts_sql(
 }
 
 std::string called(const std::string& runner, const std::string& version) {
-  if (version == "unknown") return runner + ", version not told";
   return version.empty() ? runner : runner + ' ' + version;
 }
 

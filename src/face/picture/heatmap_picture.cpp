@@ -202,8 +202,7 @@ std::vector<std::string> legend_of(const Heatmap& heatmap) {
   if (more) lines.emplace_back("+  this cell has trials that have not run yet");
   for (const auto& line : published)
     lines.push_back("*  " + line);
-  if (!heatmap.runners.empty())
-    lines.push_back(fmt::format("runner: {}", fmt::join(heatmap.runners, ", ")));
+  if (!heatmap.runners.empty()) lines.push_back(runners_text(heatmap));
   if (!heatmap.note.empty()) lines.push_back(heatmap.note);
   return lines;
 }

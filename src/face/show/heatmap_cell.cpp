@@ -10,8 +10,11 @@
 #include <shardsweep/metric.hpp>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 namespace shardsweep {
 bool is_measured(const HeatmapCell& cell) {
@@ -57,6 +60,17 @@ std::string layout_of(const Heatmap& heatmap, const HeatmapCell& cell) {
 
 std::string certainty_text(const HeatmapCell& cell) {
   return is_measured(cell) ? brief_text(cell.answer) : std::string();
+}
+
+std::string runners_text(const Heatmap& heatmap) {
+  constexpr std::string_view untold = " unknown";
+  std::vector<std::string> names;
+  for (std::string name : heatmap.runners) {
+    if (name.ends_with(untold))
+      name.replace(name.size() - untold.size(), untold.size(), " (version not told)");
+    names.push_back(std::move(name));
+  }
+  return fmt::format("runner: {}", fmt::join(names, ", "));
 }
 
 std::string certainty_meaning(const HeatmapCell& cell) {

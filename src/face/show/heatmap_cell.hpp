@@ -27,6 +27,8 @@ namespace shardsweep {
 /// `faster by 3.0 %`, `tie, +0.4 %`, `1 run, +17.2 %`, `2 runs` of a layout without a rival;
 /// empty if nothing was ranked.
 [[nodiscard]] std::string certainty_text(const HeatmapCell& cell);
+/// `runner: megatron (version not told)`
+[[nodiscard]] std::string runners_text(const Heatmap& heatmap);
 
 /// Sentence that explains certainty_text() with the cell's own numbers; empty if that is empty.
 [[nodiscard]] std::string certainty_meaning(const HeatmapCell& cell);

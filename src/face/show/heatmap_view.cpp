@@ -277,10 +277,7 @@ std::string as_grid(const Heatmap& heatmap, const Terminal& terminal) {
   std::string below;
   append_legend(below, heatmap);
   append_published(below, heatmap);
-  if (!heatmap.runners.empty()) {
-    below +=
-        fmt::format("runner: {}\n", printable(fmt::format("{}", fmt::join(heatmap.runners, ", "))));
-  }
+  if (!heatmap.runners.empty()) below += printable(runners_text(heatmap)) + '\n';
   return in_charset(
       out + colour_bar(heatmap, terminal) + fold_lines(below, terminal.width, legend_indent),
       terminal.utf8);
