@@ -79,7 +79,9 @@ Chart chart_of_series(const HistorySeries& series) {
     }
     level.points.push_back({place, series.answer.levels[i]});
   }
-  chart.series = {std::move(level), std::move(measured)};
+  // One point has no level.
+  if (series.points.size() > 1) chart.series.push_back(std::move(level));
+  chart.series.push_back(std::move(measured));
   return chart;
 }
 

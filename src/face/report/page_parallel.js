@@ -31,7 +31,7 @@ const lineKinds = [
   {name: "95 % of the cell's best and more", ink: 's8', holds: (share) => share !== null && share >= 0.95},
   {name: '80 to 95 %', ink: 's6', holds: (share) => share !== null && share >= 0.8},
   {name: 'below 80 %', ink: 's4', holds: (share) => share !== null},
-  {name: 'not measured', ink: 'k5', holds: () => true},
+  {name: 'not measured', ink: 'k6', holds: () => true},
 ];
 const mostLines = 4000;
 
