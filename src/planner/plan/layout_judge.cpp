@@ -4,6 +4,7 @@
 #include "plan/card.hpp"
 #include "plan/feasibility.hpp"
 #include "plan/refine.hpp"
+#include "sweep/binary_length.hpp"
 #include "text/numbers.hpp"
 #include "trainer/configuration.hpp"
 #include "trainer/point_words.hpp"
@@ -344,9 +345,10 @@ Result<void> LayoutJudge::check() const {
   if (tokens % request_.seq_len == 0) return {};
   const auto samples = std::max<std::int64_t>(1, tokens / request_.seq_len);
   return fault(FaultKind::invalid_input,
-      fmt::format("a global batch of {} tokens is not a multiple of seq_len {}; use {} or {}",
+      fmt::format("a global batch of {} tokens is not a multiple of seq_len {}; use {} or {}{}",
           grouped(tokens), request_.seq_len, grouped(samples * request_.seq_len),
-          grouped((samples + 1) * request_.seq_len)));
+          grouped((samples + 1) * request_.seq_len),
+          binary_length_meant(request_.seq_len, tokens)));
 }
 
 /// Modules for models with experts alone: of a dense one whole layers cost as little.

@@ -4,6 +4,7 @@
 // that one slip is told once. An axis stands in one place, and the first one is named beside
 // the second.
 #include "config/sweep_reader.hpp"
+#include "sweep/binary_length.hpp"
 #include "text/characters.hpp"
 #include "yaml/readers.hpp"
 
@@ -39,12 +40,7 @@ std::string nearest_multiples(const YamlNode& node, std::int64_t tokens, std::in
       (text.back() == 'k' ? std::string("K") : text.substr(text.size() - 1)) + "i";
   const auto meant = parse_count(binary, {1, most_batch, batch_tokens});
   if (meant && *meant % seq_len == 0) hint += fmt::format(", or '{}', which is {}", binary, *meant);
-  constexpr std::int64_t k = 1000;
-  constexpr std::int64_t Ki = 1024;
-  if (seq_len % k == 0 && tokens % (seq_len / k * Ki) == 0)
-    hint += fmt::format("; for a seq_len of {0} write {1}Ki, as {1}k is {2}", seq_len / k * Ki,
-        seq_len / k, seq_len);
-  return hint;
+  return hint + binary_length_meant(seq_len, tokens);
 }
 
 }  // namespace
