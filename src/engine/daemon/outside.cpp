@@ -58,6 +58,14 @@ std::string next_text(const HandedOutPoints& all) {
   return text;
 }
 
+/// Sentence for a late result that does not count.
+std::string why_not_wanted(const TrialRow* trial, const OutsideAttempt& late) {
+  if (trial == nullptr || late.revoked) return late.cause;
+  if (trial->outcome == Outcome::completed) return "Its trial was measured meanwhile.";
+  const bool is_out = trial->state == State::queued || trial->state == State::running;
+  return is_out ? "Its lease was over, and its point has been handed out again." : late.cause;
+}
+
 Result<void> check_asked(const HandOut& asked) {
   if (asked.points < 1 || asked.points > most_handed_out)
     return fault(
@@ -260,7 +268,7 @@ Result<Answer> Outside::record_open(const AttemptRow& attempt, const OutsideResu
   const bool counted = world_.attempts().at(attempt_id).counted;
   Answer answer;
   answer.text = fmt::format("{}: {}, recorded.", trial.slug, word_of(result.outcome));
-  if (late) answer.text += " Its lease was over, but nobody else has measured it.";
+  if (late) answer.text += " Its lease was over, but no other result counts.";
   if (!records.doubt.empty()) answer.text += fmt::format(" It is not ranked: {}.", records.doubt);
   if (trial.state != State::ended) answer.text += " It is tried once more.";
   answer.counts = {{"counted", counted ? 1 : 0}, {"late", late ? 1 : 0}, {"again", 0}};
@@ -286,6 +294,16 @@ Result<std::optional<OutsideAttempt>> Outside::known_attempt(const std::string& 
   return parts_.store.outside_attempt(id);
 }
 
+/// The trial, which may have ended and then be in the database alone.
+Result<const TrialRow*> Outside::trial_of(const OutsideAttempt& late, const std::string& sweep) {
+  if (const TrialRow* trial = world_.trial(late.trial)) return trial;
+  SHARDSWEEP_ASSIGN(
+      auto found, parts_.store.select_trials({fmt::format("{}/{}", sweep, late.slug)}, ""));
+  for (TrialRow& row : found.trials)
+    if (row.id == late.trial) return &world_.adopt(std::move(row));
+  return nullptr;
+}
+
 /// Records a result whose attempt has ended: it was recorded before, or taken back.
 Result<Answer> Outside::record_late(const std::string& id, const OutsideResult& result) {
   SHARDSWEEP_ASSIGN(const auto known, known_attempt(id));
@@ -300,11 +318,9 @@ Result<Answer> Outside::record_late(const std::string& id, const OutsideResult& 
   if (sweep == nullptr) return fault(FaultKind::corrupt, "a trial without its sweep");
   SHARDSWEEP_ASSIGN(const OutsidePoint point, expected(*sweep, known->trial));
   SHARDSWEEP_TRY(check(result, point));
+  SHARDSWEEP_ASSIGN(const TrialRow* trial, trial_of(*known, sweep->name));
   if (is_still_wanted(world_, *known)) return record_anew(*known, result);
-  const TrialRow* trial = world_.trial(known->trial);
-  const std::string why = trial != nullptr && trial->outcome == Outcome::completed
-      ? "Its trial was measured meanwhile."
-      : known->cause;
+  const std::string why = why_not_wanted(trial, *known);
   keep_beside(id, *known, result, point, why);
   return Answer{.text = fmt::format("{}: kept, and not counted: {}", known->slug, why),
       .counts = {{"counted", 0}, {"late", 1}, {"again", 0}}};

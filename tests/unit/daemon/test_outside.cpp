@@ -20,7 +20,7 @@ constexpr double hour = 3600;
 constexpr double tokens = 256 * 4096;  // of a train step
 
 struct OutsideCase : PlayedSite {
-  OutsideCase() { submit(handed); }
+  explicit OutsideCase(const PlayedSweep& sweep = handed) { submit(sweep); }
 
   Request next_request(const std::string& worker, std::int64_t points = 1) {
     Request request;
@@ -113,6 +113,7 @@ TEST_CASE("when a lease is over its trial is handed out again, and a late result
   REQUIRE_FALSE(late.fault);
   CHECK(late.counts.at("late") == 1);
   CHECK(late.counts.at("counted") == 0);
+  CHECK(late.text.find("its point has been handed out again") != std::string::npos);
   late = site.record(first["id"].get<std::string>(), {.step_ms = 300});
   REQUIRE_FALSE(late.fault);
   CHECK(late.counts.at("again") == 1);
@@ -149,6 +150,29 @@ TEST_CASE("a late result counts as long as nobody else has the point") {
     answer = site.record(id, {.step_ms = 300});
     CHECK(site.sql("SELECT train_step_ms FROM results WHERE outcome = 'completed'") == "400.0");
     CHECK(answer.counts.at("again") == (noticed ? 0 : 1));
+  }
+}
+
+TEST_CASE("a late result of a point that was given up counts, whoever is asked") {
+  PlayedSweep given_up = handed;
+  given_up.settings = "retry: {elsewhere: 1}";
+  given_up.micro_batch = {1};
+  for (const bool same_daemon : {true, false}) {
+    CAPTURE(same_daemon);
+    OutsideCase site(given_up);
+    const std::string id = site.id_of_next("w1");
+    for (int lease = 0; lease < 2; ++lease) {
+      site.next("w1");
+      site.clock.advance(static_cast<Timestamp>((hour + 1) * 1e6));
+    }
+    CHECK(site.next("w1")["points"].empty());
+    CHECK(site.trials() == "lost");
+    if (!same_daemon) site.die();
+    const Answer answer = site.record(id, {.step_ms = 400});
+    REQUIRE_FALSE(answer.fault);
+    CHECK(answer.counts.at("counted") == 1);
+    CHECK(site.trials() == "completed");
+    CHECK(site.sql("SELECT train_step_ms FROM results WHERE outcome = 'completed'") == "400.0");
   }
 }
 
