@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A database that was copied with its folder: the jobs in its rows are the original's, and work in
-// the original's folder. The copy gives them no orders.
+// A database that was copied or moved with its folder, while its rows name folders of the old
+// place. The jobs in a copy's rows are the original's, and work in the original's folder: the copy
+// gives them no orders.
 #pragma once
 
 #include <shardsweep/home.hpp>
@@ -15,6 +16,11 @@ namespace shardsweep {
 /// The other database in whose home `folder`, of an allocation or an attempt, lies. Empty if this
 /// database's home has it, by whatever path, or if the other one is gone: then this one was moved.
 [[nodiscard]] std::optional<std::filesystem::path> other_database(
+    const Home& home, const std::filesystem::path& folder);
+
+/// The same folder of an allocation or an attempt in this home, with its files or packed; `folder`
+/// if it is not there.
+[[nodiscard]] std::filesystem::path folder_here(
     const Home& home, const std::filesystem::path& folder);
 
 /// A sentence if one of these folders of live allocations is another database's: whose copy this

@@ -338,13 +338,14 @@ Result<std::optional<Answer>> RequestDesk::serve_delete(const Request& request) 
   return answer;
 }
 
-Result<void> RequestDesk::forget_folder(Store::Folder kind, const std::string& dir) {
+Result<void> RequestDesk::forget_folder(Store::Folder kind, const std::string& named) {
+  const auto dir = folder_here(parts_.home, named);
   if (other_database(parts_.home, dir)) return {};  // the original's, of which this is a copy
   auto gone = kind == Store::Folder::attempt ? remove_attempt(AttemptPaths{dir}) : remove_tree(dir);
   fail_point("delete.folder");
   if (kind == Store::Folder::attempt) return gone;
   // Controls and short runs are named after their allocation.
-  const std::string token = std::filesystem::path(dir).filename().string();
+  const std::string token = dir.filename().string();
   for (const char* const name : {"control.{}.start", "control.{}.end", "probe.{}"}) {
     const AttemptPaths paths{parts_.home.attempts() / fmt::format(fmt::runtime(name), token)};
     if (auto removed = remove_attempt(paths); !removed) gone = std::move(removed);

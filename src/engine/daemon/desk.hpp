@@ -66,7 +66,7 @@ class RequestDesk {
   void apply(const TrialStep& step, const Request& request);
   void drain_all(SweepId sweep);
   [[nodiscard]] Result<std::optional<Answer>> serve_delete(const Request& request);
-  [[nodiscard]] Result<void> forget_folder(Store::Folder kind, const std::string& dir);
+  [[nodiscard]] Result<void> forget_folder(Store::Folder kind, const std::string& named);
   [[nodiscard]] Result<Answer> serve_clear_node(const Request& request);
   [[nodiscard]] Result<Answer> serve_learn(const Request& request);
   [[nodiscard]] Result<Answer> serve_forget(const Request& request);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "text/numbers.hpp"
 
+#include <shardsweep/allocation_files.hpp>
 #include <shardsweep/copied.hpp>
 
 #include <fmt/format.h>
@@ -43,6 +44,16 @@ std::optional<fs::path> other_database(const Home& home, const fs::path& folder)
   if (!fs::exists(database, ignored)) return std::nullopt;
   if (compare(home.dir(), dir) != Kinship::different) return std::nullopt;
   return database;
+}
+
+fs::path folder_here(const Home& home, const fs::path& folder) {
+  const fs::path here = home.dir() / folder.parent_path().filename() / folder.filename();
+  const auto is_there = [](const fs::path& path) {
+    std::error_code ignored;
+    return fs::exists(fs::symlink_status(path, ignored));
+  };
+  const bool is_here = is_there(here) || is_there(AttemptPaths{here}.pack());
+  return folder.empty() || !is_here ? folder : here;
 }
 
 std::optional<std::string> copy_text(const Home& home, const std::vector<fs::path>& folders) {

@@ -10,6 +10,7 @@
 #include "text/numbers.hpp"
 
 #include <shardsweep/allocation_files.hpp>
+#include <shardsweep/copied.hpp>
 
 #include <fmt/format.h>
 
@@ -110,6 +111,31 @@ std::string literal_of(const Value& value) {
     }
   };
   return std::visit(Literal{}, value);
+}
+
+void find_folders(const Home& home, Table& table) {
+  const auto found = std::find(table.columns.begin(), table.columns.end(), "dir");
+  if (found == table.columns.end()) return;
+  const auto at = static_cast<std::size_t>(found - table.columns.begin());
+  for (auto& row : table.rows)
+    if (const auto* dir = std::get_if<std::string>(&row[at]))
+      row[at] = folder_here(home, *dir).string();
+}
+
+Result<void> check_output(const Home& home, const std::filesystem::path& file) {
+  std::error_code ignored;
+  const auto canonical = [&](const std::filesystem::path& path) {
+    return std::filesystem::weakly_canonical(path, ignored).string();
+  };
+  const std::string written = canonical(file);
+  const std::string database = canonical(home.database);
+  if (file.empty() || !written.starts_with(database)) return {};
+  const std::string behind = written.substr(database.size());
+  const bool kept = behind.empty() || behind == "-wal" || behind == "-shm" ||
+      behind == "-journal" || behind == ".d" || behind.starts_with(".d/");
+  if (!kept) return {};
+  return fault(FaultKind::rejected,
+      fmt::format("{} belongs to the database: write another file.", file.string()));
 }
 
 Result<bool> create_file(const std::string& file, const std::string& text) {

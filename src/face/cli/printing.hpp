@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,6 +37,12 @@ void drop_nodes_where_none(Table& table);
 
 /// A value in an expression of `--where`, or in SQL.
 [[nodiscard]] std::string literal_of(const Value& value);
+
+/// Replaces the folders in the column `dir` by what is in this home, if the database was moved.
+void find_folders(const Home& home, Table& table);
+
+/// Refuses a file to write that is the database, lies beside it as SQLite's, or in its folder.
+[[nodiscard]] Result<void> check_output(const Home& home, const std::filesystem::path& file);
 
 /// A new file, made in one step, so that nobody's is written over. False: there is one already.
 [[nodiscard]] Result<bool> create_file(const std::string& file, const std::string& text);

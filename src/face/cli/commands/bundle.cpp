@@ -9,6 +9,7 @@
 
 #include <shardsweep/attempt_files.hpp>
 #include <shardsweep/bundle.hpp>
+#include <shardsweep/copied.hpp>
 #include <shardsweep/results.hpp>
 
 #include <fmt/format.h>
@@ -84,15 +85,16 @@ Result<void> add_logs(
   add_stops(session, parts);
   SHARDSWEEP_ASSIGN(const auto leads, reader.texts(Listing::bundle_job_folders, {sweep}));
   for (const std::string& dir : leads)
-    add_file(parts, AllocationPaths{dir}.log());
+    add_file(parts, AllocationPaths{folder_here(session.home, dir)}.log());
   SHARDSWEEP_ASSIGN(const auto attempts, reader.texts(Listing::bundle_attempt_folders, {sweep}));
   std::size_t logs = 0;
-  for (const std::string& dir : attempts) {
+  for (const std::string& named : attempts) {
+    const auto dir = folder_here(session.home, named);
     const auto files = list_attempt_files({dir});
     if (!files) continue;
     for (const AttemptFile& file : *files) {
       if (!rank_of_log(file.name) || file.size == 0 || logs++ >= most_logs) continue;
-      parts.push_back({fmt::format("{}/{}", dir, file.name), end_of(file)});
+      parts.push_back({fmt::format("{}/{}", dir.string(), file.name), end_of(file)});
     }
   }
   return {};

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // gc: files of ended attempts that nothing needs. What the database calls alive is kept
 // whatever its age: folders of attempts and allocations that have not ended, snapshots that
-// a sweep file in force names. The rows stay: a measurement outlives its logs.
+// a sweep file in force names. So is what a command may be about to use. The rows stay: a
+// measurement outlives its logs.
 #include "cli/command.hpp"
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
@@ -68,15 +69,29 @@ bool is_snapshot_of_any(
       });
 }
 
-Result<std::vector<Garbage>> find_garbage(const Session& session) {
-  SHARDSWEEP_ASSIGN(const double older_than_s,
-      parse_duration(session.options.of<GarbageOptions>().older_than, "--older-than"));
-  std::vector<Garbage> garbage;
-  SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
-  SHARDSWEEP_ASSIGN(const auto keep, reader->texts(Listing::live_folders));
-  SHARDSWEEP_ASSIGN(const auto sweeps, reader->sweeps());
-  for (const fs::path& folder : {session.home.attempts(), session.home.allocations(),
-           session.home.answers(), session.home.inbox(), session.home.snapshots()}) {
+/// Whether the path is a live folder or what is packed of one. The names decide, which hold a
+/// token: rows name a folder by the path that its database had then, through a link or elsewhere.
+bool is_live(const std::vector<std::string>& folders, const fs::path& path) {
+  const std::string name = path.filename().string();
+  return std::any_of(folders.begin(), folders.end(), [&](const fs::path& folder) {
+    return folder.parent_path().filename() == path.parent_path().filename() &&
+        name.starts_with(folder.filename().string());
+  });
+}
+
+/// The age from which nobody waits for such a file any more. Submissions and answers are in no row
+/// while a command and a daemon speak, nor is a new snapshot.
+double least_age_s(const Home& home, const fs::path& folder) {
+  constexpr double longest_command_s = 3600;
+  return folder == home.attempts() || folder == home.allocations() ? 0 : longest_command_s;
+}
+
+/// Files and folders of that age. Listed before the database is asked: a folder is made after its
+/// row.
+std::vector<fs::path> old_paths(const Home& home, double older_than_s) {
+  std::vector<fs::path> old;
+  for (const fs::path& folder :
+      {home.attempts(), home.allocations(), home.answers(), home.inbox(), home.snapshots()}) {
     std::error_code error;
     if (fs::is_symlink(folder, error)) {
       // A link may lead to other things than ours.
@@ -84,15 +99,25 @@ Result<std::vector<Garbage>> find_garbage(const Session& session) {
       continue;
     }
     error.clear();
+    const double age_s = std::max(older_than_s, least_age_s(home, folder));
     for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
-         entry.increment(error)) {
-      const fs::path path = entry->path();
-      const bool live = std::any_of(keep.begin(), keep.end(),
-          [&](const std::string& dir) { return path == dir || path == dir + ".tar"; });
-      const bool has_sweep = is_snapshot_of_any(sweeps, session.home, path);
-      if (live || has_sweep || !old_enough(path, older_than_s)) continue;
-      garbage.push_back({folder.filename().string(), path, size_of(path)});
-    }
+         entry.increment(error))
+      if (old_enough(entry->path(), age_s)) old.push_back(entry->path());
+  }
+  return old;
+}
+
+Result<std::vector<Garbage>> find_garbage(const Session& session) {
+  SHARDSWEEP_ASSIGN(const double older_than_s,
+      parse_duration(session.options.of<GarbageOptions>().older_than, "--older-than"));
+  SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
+  const auto old = old_paths(session.home, older_than_s);
+  SHARDSWEEP_ASSIGN(const auto keep, reader->texts(Listing::live_folders));
+  SHARDSWEEP_ASSIGN(const auto sweeps, reader->sweeps());
+  std::vector<Garbage> garbage;
+  for (const fs::path& path : old) {
+    if (is_live(keep, path) || is_snapshot_of_any(sweeps, session.home, path)) continue;
+    garbage.push_back({path.parent_path().filename().string(), path, size_of(path)});
   }
   return garbage;
 }

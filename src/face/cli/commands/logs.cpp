@@ -15,6 +15,7 @@
 #include "text/secrets.hpp"
 
 #include <shardsweep/attempt_files.hpp>
+#include <shardsweep/copied.hpp>
 #include <shardsweep/secrets_file.hpp>
 
 #include <fmt/format.h>
@@ -62,6 +63,10 @@ Result<std::optional<AttemptPlace>> find_attempt(Reader& reader, const std::stri
   }
   if (named.attempts.empty()) return std::optional<AttemptPlace>();
   return std::optional(named.attempts.back());
+}
+
+Result<std::vector<AttemptFile>> files_of(const Session& session, const AttemptPlace& attempt) {
+  return list_attempt_files({folder_here(session.home, attempt.dir)});
 }
 
 /// Ranks whose log is meant, or a file.
@@ -243,7 +248,7 @@ class LogFollower {
     } else {
       SHARDSWEEP_TRY(look_again());
     }
-    SHARDSWEEP_ASSIGN(const auto files, list_attempt_files({attempt_->dir}));
+    SHARDSWEEP_ASSIGN(const auto files, files_of(session_, *attempt_));
     // The rank to print is settled when the first one has a file.
     if (streams_.empty()) {
       SHARDSWEEP_ASSIGN(secrets_, read_secrets(session_.home.secrets_of(attempt_->sweep)));
@@ -300,7 +305,7 @@ class LogFollower {
 
 Result<ExitCode> print_logs(
     const Session& session, const AttemptPlace& attempt, const LogChoice& choice) {
-  SHARDSWEEP_ASSIGN(const auto files, list_attempt_files({attempt.dir}));
+  SHARDSWEEP_ASSIGN(const auto files, files_of(session, attempt));
   if (session.options.of<LogOptions>().list && !files.empty())
     return list_files(files, session.options.format);
   const auto chosen = chosen_files(files, choice);
@@ -348,7 +353,7 @@ Result<LogPart> log_part(const Session& session, const std::string& file) {
   const auto& name = session.options.names.at(0);
   SHARDSWEEP_ASSIGN(const auto attempt, find_attempt(*reader, name));
   if (!attempt) return LogPart{.why = fmt::format("{} has no attempt yet.", name)};
-  SHARDSWEEP_ASSIGN(const auto files, list_attempt_files({attempt->dir}));
+  SHARDSWEEP_ASSIGN(const auto files, files_of(session, *attempt));
   const LogChoice choice{.file = file};
   LogPart part{.ended = attempt->state == State::ended};
   for (const AttemptFile& one : files)

@@ -14,6 +14,7 @@
 
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/attempt_files.hpp>
+#include <shardsweep/copied.hpp>
 #include <shardsweep/load.hpp>
 
 #include <fmt/format.h>
@@ -71,7 +72,7 @@ std::string log_tail(const std::filesystem::path& dir) {
 }
 
 /// Ends of the logs of trials that failed, as many as keep the page small.
-std::map<std::string, std::string> log_tails_of(const ReportFacts& facts) {
+std::map<std::string, std::string> log_tails_of(const Home& home, const ReportFacts& facts) {
   constexpr std::size_t most_tails = 200;
   std::map<std::string, std::string> tails;
   const Rows trials(facts.trials);
@@ -79,7 +80,7 @@ std::map<std::string, std::string> log_tails_of(const ReportFacts& facts) {
     const auto outcome = trials.text(row, "outcome");
     const auto dir = trials.text(row, "files");
     if (dir.empty() || outcome.empty() || outcome == "completed" || outcome == "skipped") continue;
-    auto tail = log_tail(dir);
+    auto tail = log_tail(folder_here(home, dir));
     if (!tail.empty())
       tails.emplace(trials.text(row, "sweep") + "/" + trials.text(row, "trial"), std::move(tail));
   }
@@ -121,8 +122,9 @@ Result<std::string> make_report(const Session& session, int refresh_s) {
     return fault(FaultKind::invalid_input, why + " No page was written.");
   }
   hide_secrets(session, input.facts.sweeps);
+  find_folders(session.home, input.facts.side_runs);
   list_kept_files(input.facts.side_runs);
-  input.log_tails = log_tails_of(input.facts);
+  input.log_tails = log_tails_of(session.home, input.facts);
   const auto& own = options.of<ReportOptions>();
   input.warning = own.note;
   if (!own.price.empty()) {

@@ -88,6 +88,8 @@ Result<std::vector<Reader::Section>> sections_of(const Session& session, std::st
     }
     std::move(found->begin(), found->end(), std::back_inserter(sections));
   }
+  for (auto& section : sections)
+    find_folders(session.home, section.table);
   add_kept_files(sections);
   for (auto& section : sections)
     name_files(section.table);
