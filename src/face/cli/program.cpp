@@ -36,6 +36,8 @@ int run(std::span<const Command* const> commands, int argc, char** argv, std::st
   if (!home) return fail(program, home.error());
   const auto installation = find_installation();
   if (!installation) return fail(program, installation.error());
+  if (const auto checked = check_output(*home, parsed.options.out); !checked)
+    return fail(program, checked.error());
   const SystemClock clock;
   Session session{parsed.options, *home, *installation, clock};
   const Command& command = *find_command(commands, parsed.options.command);

@@ -140,6 +140,7 @@ Result<std::string> export_text(Reader& reader, const Options& options, Format f
 Result<ExitCode> run_export(const Session& session) {
   const Options& options = session.options;
   const std::filesystem::path file = options.file;
+  SHARDSWEEP_TRY(check_output(session.home, file));
   const auto ending = file.extension().string();
   const bool rows = ending == ".csv" || ending == ".json" || ending == ".md";
   if (is_sweep_folder(file)) {

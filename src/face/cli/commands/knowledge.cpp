@@ -68,6 +68,7 @@ void say_left_out(const OwnKnowledge& own) {
 }
 
 Result<ExitCode> export_knowledge(const Session& session, const std::string& file) {
+  SHARDSWEEP_TRY(check_output(session.home, file));
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
   SHARDSWEEP_ASSIGN(const auto own,
       own_knowledge(session, *reader, session.options.of<KnowledgeOptions>().sweeps));
