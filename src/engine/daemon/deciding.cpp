@@ -24,8 +24,18 @@ void Deciding::decide() {
   remeasuring_.plan();
   // But for what only time brings.
   const bool due = !all_decided() || probe_is_due(world_, parts_.clock.now());
+  const bool stale = has_stale_budget();
   const bool more = due && shardsweep::decide(world_, input());
-  decided_ = more ? Over{} : over_now();
+  decided_ = more || stale ? Over{} : over_now();
+}
+
+/// Whether the database, which tells what budgets have been used, lacks what this pass has seen.
+bool Deciding::has_stale_budget() const {
+  return !world_.changes().empty() &&
+      std::any_of(world_.sweeps().begin(), world_.sweeps().end(), [&](const auto& entry) {
+        return entry.second.state == SweepState::active &&
+            sweeps_.policy_of(entry.first).max_gpu_hours > 0;
+      });
 }
 
 void Deciding::hand_out(SweepId sweep, const HandOut& wanted) {

@@ -40,6 +40,7 @@ class Deciding {
     friend bool operator==(const Over&, const Over&) = default;
   };
   [[nodiscard]] Over over_now() const { return {world_.version(), sites_.version(), hours_}; }
+  [[nodiscard]] bool has_stale_budget() const;
   void take_time();
   [[nodiscard]] DecideInput input();
 

@@ -203,6 +203,9 @@ class Decider {
                   facts.policy.max_gpu_hours),
               .cancelled_by = CancelledBy::budget});
     }
+    // What was assigned ahead comes back unstarted.
+    for (const auto& [id, allocation] : world_.allocations())
+      if (allocation.sweep == sweep.id && takes_work(allocation)) drain(allocation);
   }
 
   /// Plans trials again that the search had skipped, if measurements contradict it. A row that is

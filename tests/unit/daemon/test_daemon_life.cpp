@@ -273,6 +273,21 @@ TEST_CASE("a spent budget ends what waits") {
             .find("limits.max_gpu_hours (1)") != std::string::npos);
 }
 
+TEST_CASE("what was assigned ahead does not start beyond a spent budget") {
+  Life life;
+  life.submit(
+      {.settings = "limits: {max_gpu_hours: 1, max_allocations: 1}", .micro_batch = {1, 2, 4, 8}});
+  life.tick();
+  life.start_job(life.job());
+  REQUIRE(life.job().lead->start_next(life.slurm.lead_time(life.job())));
+  life.clock.advance(Timestamp{1800} * 1'000'000);
+  life.job().lead->end(Outcome::completed, life.slurm.lead_time(life.job()));
+  life.pass(2);
+  life.run_to_the_end();
+  CHECK(life.sql("SELECT count(*) FROM attempts WHERE started_at > 0") == "1");
+  CHECK(life.sql("SELECT count(*) FROM trials WHERE cancelled_by = 'budget'") == "3");
+}
+
 TEST_CASE("a control is measured first and last") {
   Life life;
   life.submit({.settings = "control: {tp: 8}"});
