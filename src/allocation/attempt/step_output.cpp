@@ -107,6 +107,25 @@ Evidence evidence_of_lost_node(const Complaint& lost, Timestamp at) {
   return evidence;
 }
 
+/// True if somebody had cancelled the step by then: slurmstepd says so of no reason but scancel.
+/// After a task has failed srun cancels the step itself.
+bool was_cancelled(std::string_view output_before) {
+  const std::size_t at = output_before.find(": error: *** STEP ");
+  if (at == std::string_view::npos) return false;
+  const std::string_view line = output_before.substr(at, output_before.find('\n', at) - at);
+  return line.find(" CANCELLED AT ") != std::string_view::npos &&
+      line.find(" DUE TO ") == std::string_view::npos;
+}
+
+/// Says nothing about the trial, as the end of a whole job by somebody.
+void blame_cancellation(Evidence& killed) {
+  if (killed.ending.signal != SIGKILL && killed.ending.signal != SIGTERM) return;
+  killed.ending = {.outcome = Outcome::reaped,
+      .cause = "its step was cancelled (scancel)",
+      .source = SaidBy::scheduler,
+      .signal = killed.ending.signal};
+}
+
 }  // namespace
 
 std::optional<Evidence> first_failure_in(std::string_view output, Timestamp at, bool told) {
@@ -116,6 +135,8 @@ std::optional<Evidence> first_failure_in(std::string_view output, Timestamp at, 
       first = lost_node_in(output, at);
     } else if (const auto task = task_in(said)) {
       first = evidence_of_task(*task, at, told);
+      if (was_cancelled(output.substr(0, static_cast<std::size_t>(said.data() - output.data()))))
+        blame_cancellation(*first);
       first->ending.node = task->node;
     }
     return first.has_value();

@@ -28,6 +28,23 @@ TEST_CASE("of a step the task that srun names first has failed first") {
       Outcome::oom);
 }
 
+TEST_CASE("a step that somebody has cancelled says nothing about its trial") {
+  const std::string cancelled =
+      "slurmstepd-n1: error: *** STEP 79.3 ON n1 CANCELLED AT 2026-11-30T07:09:41 ***\n";
+  const std::string killed = "srun: error: n1: tasks 0-1: Killed\n";
+  const auto outcome = [](const std::string& output) {
+    return evidence_of_step(output, 137, 9, false).ending.outcome;
+  };
+  CHECK(outcome("srun: Job step aborted: Waiting up to 5 seconds\n" + cancelled + killed) ==
+      Outcome::reaped);
+  // After a failed task srun cancels the others.
+  CHECK(outcome(killed + cancelled) == Outcome::crashed);
+  CHECK(outcome(cancelled + "srun: error: n1: task 0: Segmentation fault\n") == Outcome::crashed);
+  CHECK(outcome("slurmstepd: error: *** STEP 79.3 ON n1 CANCELLED AT 2026-11-30T07:09:41 DUE TO "
+                "TIME LIMIT ***\n" +
+            killed) == Outcome::crashed);
+}
+
 TEST_CASE("a step that runs has failed when srun names a task or a node") {
   CHECK_FALSE(first_failure_in("", 9, false));
   CHECK_FALSE(first_failure_in("srun: error: cluster configuration lacks support\n", 9, false));
