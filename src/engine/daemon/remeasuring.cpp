@@ -37,10 +37,14 @@ void Remeasuring::plan() {
     if (!ours || world_.index().is_open(id)) continue;
     if (!asks(sweep)) {
       if (sweep.remeasure_at != 0) world_.edit(sweep)->remeasure_at = 0;
+      sweeps_.note_watched(id, "");
       continue;
     }
     const auto done = in_work_of(id, [&, row = &sweep] { return plan(*row); });
-    if (!done) log_error(done.error().what);
+    if (!done) {
+      log_error(done.error().what);
+      sweeps_.note_watched(id, done.error().what);
+    }
   }
 }
 
@@ -69,6 +73,7 @@ Result<bool> Remeasuring::begin(const SweepRow& sweep, const SweepContext& conte
   }
   if (asked.on == RemeasureOn::runner && was.empty()) was = context.spec.runner.snapshot_hash;
   SHARDSWEEP_ASSIGN(std::string is, watched_now(context, was));
+  sweeps_.note_watched(sweep.id, "");
   if (was.empty()) was = is;
   if (asked.on != RemeasureOn::time && is == was) {
     world_.edit(sweep)->remeasured_was = std::move(was);

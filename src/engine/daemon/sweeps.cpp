@@ -12,6 +12,14 @@
 #include <utility>
 
 namespace shardsweep {
+namespace {
+
+/// Without the quoted text behind it.
+std::string first_line(const std::string& why) {
+  return why.substr(0, why.find('\n'));
+}
+
+}  // namespace
 
 const SweepContext& Sweeps::known(SweepId id) const {
   static const SweepContext none;
@@ -50,18 +58,26 @@ Result<SweepContext*> Sweeps::context_of(const SweepRow& sweep) {
   if (context) {
     unloaded_.erase(sweep.id);
   } else {
-    const std::string& why = context.error().what;
-    unloaded_[sweep.id] = why.substr(0, why.find('\n'));  // first line, without the quoted text
+    unloaded_[sweep.id] = first_line(context.error().what);
   }
   return context;
 }
 
 std::map<std::string, std::string> Sweeps::unloaded() const {
   std::map<std::string, std::string> names;
-  for (const auto& [id, why] : unloaded_) {
-    if (const SweepRow* sweep = world_.sweep(id)) names.emplace(sweep->name, why);
+  for (const auto* of : {&unloaded_, &unwatched_}) {
+    for (const auto& [id, why] : *of)
+      if (const SweepRow* sweep = world_.sweep(id)) names.emplace(sweep->name, why);
   }
   return names;
+}
+
+void Sweeps::note_watched(SweepId id, const std::string& why) {
+  if (why.empty()) {
+    unwatched_.erase(id);
+  } else {
+    unwatched_[id] = first_line(why);
+  }
 }
 
 Result<SweepContext*> Sweeps::read_context(const SweepRow& sweep) {

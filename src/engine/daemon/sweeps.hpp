@@ -45,9 +45,13 @@ class Sweeps {
   void forget(SweepId id) {
     contexts_.erase(id);
     unloaded_.erase(id);
+    unwatched_.erase(id);
   }
-  /// By name, those whose files could not be read, and why.
+  /// By name, those whose files could not be read, or what they watch to be measured again, and
+  /// why.
   [[nodiscard]] std::map<std::string, std::string> unloaded() const;
+  /// Notes why what a sweep watches could not be read; empty: it could.
+  void note_watched(SweepId id, const std::string& why);
 
   /// Sets the sweeps that have stopped daemons (fleet/stops.hpp): they are neither read nor
   /// decided.
@@ -83,6 +87,7 @@ class Sweeps {
   World& world_;
   std::map<SweepId, SweepContext> contexts_;
   std::map<SweepId, std::string> unloaded_;
+  std::map<SweepId, std::string> unwatched_;
   std::set<SweepId> apart_;
 };
 

@@ -166,6 +166,10 @@ TEST_CASE("an image is measured again if its file is another one") {
   c.clock.advance(day);
   run_all(c, speed);
   CHECK(c.count("trials WHERE again <> 0") == 3);
+  const auto log =
+      shardsweep::testing::must(read_file(c.home.database.parent_path() / "log", 1 << 20));
+  CHECK(log.find("trouble: Nothing of sweep 'a' is started") != std::string::npos);
+  CHECK(log.find(image) != std::string::npos);
 }
 
 TEST_CASE("a program that has not changed is not measured again") {
