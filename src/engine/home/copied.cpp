@@ -40,9 +40,11 @@ std::optional<fs::path> other_database(const Home& home, const fs::path& folder)
   const std::string dir = folder.lexically_normal().parent_path().parent_path().string();
   if (dir == home.dir().string() || !dir.ends_with(ending)) return std::nullopt;
   const fs::path database = dir.substr(0, dir.size() - ending.size());
-  std::error_code ignored;
-  if (!fs::exists(database, ignored)) return std::nullopt;
-  if (compare(home.dir(), dir) != Kinship::different) return std::nullopt;
+  std::error_code error;
+  const bool is_there = fs::exists(database, error);
+  // What this user may not look at is somebody else's.
+  if (error == std::errc::permission_denied) return database;
+  if (!is_there || compare(home.dir(), dir) != Kinship::different) return std::nullopt;
   return database;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds the database's home and what was installed beside this executable.
 #include "machine/checked_folder.hpp"
+#include "text/characters.hpp"
 
 #include <shardsweep/fail_point.hpp>
 #include <shardsweep/home.hpp>
@@ -105,6 +106,22 @@ Result<void> check_database(const fs::path& file) {
 
 namespace {
 
+/// Requests, orders and records are JSON and name files below it.
+Result<void> check_text(const fs::path& database) {
+  const std::string path = database.string();
+  std::string_view rest = path;
+  while (!rest.empty()) {
+    const std::size_t length = character_length(rest);
+    if (length == 0)
+      return fault(FaultKind::invalid_input,
+          fmt::format("the database can't lie at {}: the path has bytes that are no UTF-8, and "
+                      "files of the database name it. Set --db or SHARDSWEEP_DB to another one",
+              in_quotes(path)));
+    rest.remove_prefix(length);
+  }
+  return {};
+}
+
 /// A link to somebody's database that a third user has made would choose what is changed.
 Result<void> check_link(const fs::path& database) {
   struct stat link {};
@@ -156,6 +173,7 @@ Result<Home> find_home(const std::string& db_option) {
 }
 
 Result<void> make_home(const Home& home) {
+  SHARDSWEEP_TRY(check_text(home.database));
   // The database's own sentence comes first: a folder that can't be entered has no owner to
   // see.
   SHARDSWEEP_TRY(check_database(home.database));
