@@ -205,12 +205,18 @@ void pass_environment(SiteSpec& site) {
 }
 
 /// Fault of a sweep that needs Slurm if there is none, with what to do about it.
-Fault no_slurm(const Session& session, const SweepSpec& sweep, const Fault& why) {
+Fault no_slurm(const Session& session, const SweepSpec& sweep, const SiteSpec& site, Fault why) {
+  // A site file that says so was written where Slurm is.
+  const std::string next = site.backend == Backend::slurm
+      ? "Try again when it does."
+      : fmt::format(
+            "On that cluster's login node write 'backend: slurm', account and partition "
+            "into {}.",
+            site_file_of(session).string());
   return {why.kind,
-      fmt::format("'{}' is a sweep for cluster '{}', and {}. On that cluster's login node "
-                  "write 'backend: slurm', account and partition into {}. To run it on this "
-                  "machine instead: --backend local --here.",
-          sweep.name, sweep.cluster.name, why.what, site_file_of(session).string())};
+      fmt::format("'{}' is a sweep for cluster '{}', and {}. {} To run it on this machine instead: "
+                  "--backend local --here.",
+          sweep.name, sweep.cluster.name, why.what, next)};
 }
 
 }  // namespace
@@ -394,7 +400,7 @@ Result<SiteAccess> choose_backend(const Session& session, const SweepSpec& sweep
   if (access.backend == Backend::slurm) {
     if (!access.site.rest.url.empty()) return access;
     if (const auto probed = probe_slurm(); !probed)
-      return tl::unexpected<Fault>(no_slurm(session, sweep, probed.error()));
+      return tl::unexpected<Fault>(no_slurm(session, sweep, access.site, probed.error()));
     return access;
   }
   if (options.here) return this_machine_site(session);

@@ -7,6 +7,7 @@
 #include "daemon/loop.hpp"
 
 #include <shardsweep/load.hpp>
+#include <shardsweep/results.hpp>
 
 #include <cstdint>
 #include <string>
@@ -59,6 +60,7 @@ Result<ExitCode> run_tick(const Session& session) {
 }
 
 Result<ExitCode> run_forget(const Session& session) {
+  SHARDSWEEP_TRY(Reader::open(session.home.database));
   const auto copy = copy_of_another(session);
   if (!copy) {
     say(fmt::format(
