@@ -44,7 +44,9 @@ std::optional<fs::path> other_database(const Home& home, const fs::path& folder)
   const bool is_there = fs::exists(database, error);
   // What this user may not look at is somebody else's.
   if (error == std::errc::permission_denied) return database;
-  if (!is_there || compare(home.dir(), dir) != Kinship::different) return std::nullopt;
+  // A link that was left where this database had been leads here.
+  if (!is_there || fs::equivalent(database, home.database, error)) return std::nullopt;
+  if (compare(home.dir(), dir) != Kinship::different) return std::nullopt;
   return database;
 }
 

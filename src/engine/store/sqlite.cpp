@@ -6,6 +6,7 @@
 
 #include <cctype>
 #include <cerrno>
+#include <cstring>
 #include <type_traits>
 
 namespace shardsweep::sqlite {
@@ -45,7 +46,7 @@ bool is_damage(int code) {
 }
 
 /// SQLite's words, and for a damaged file what helps.
-Fault fault_of(int code, const std::string& where, const char* words) {
+Fault fault_of(int code, const std::string& where, std::string_view words) {
   std::string what = fmt::format("{}: {}", where, words);
   if ((code & 0xff) == SQLITE_NOTADB) {
     what +=
@@ -94,7 +95,11 @@ void fail(FaultKind kind, std::string what) {
 
 void fail(sqlite3* handle, const std::string& where, int code) {
   const int extended = handle != nullptr ? sqlite3_extended_errcode(handle) : code;
-  const char* words = handle != nullptr ? sqlite3_errmsg(handle) : sqlite3_errstr(code);
+  std::string words = handle != nullptr ? sqlite3_errmsg(handle) : sqlite3_errstr(code);
+  // SQLite does not name what a system call has said.
+  const int said =
+      handle != nullptr && (extended & 0xff) == SQLITE_IOERR ? sqlite3_system_errno(handle) : 0;
+  if (said != 0) words += fmt::format(" ({})", std::strerror(said));
   throw SqliteError(extended, fault_of(code, where, words));
 }
 
