@@ -144,9 +144,14 @@ std::optional<Evidence> RunningAttempt::failure_of(const RankExit& exit, bool to
     return evidence_of_no_start(
         exit.rank, exit.not_started->error, exit.not_started->what + " on " + here_.node.name, at);
   if (!exit.by_signal && exit.rank < 0) return step_->exit_evidence(exit.status, told);
-  if (!exit.by_signal)
-    return evidence_of_exit(exit.rank, exit.status, at, last_line_of(here_.log_of(exit.rank)),
-        trainer_ ? ExitCodes::any : ExitCodes::contract);
+  if (!exit.by_signal) {
+    const std::string last = last_line_of(here_.log_of(exit.rank));
+    auto refused = spec().container ? evidence_of_no_container(exit.rank, exit.status, last, at)
+                                    : std::nullopt;
+    if (refused) return refused;
+    return evidence_of_exit(
+        exit.rank, exit.status, at, last, trainer_ ? ExitCodes::any : ExitCodes::contract);
+  }
   const bool for_want_of_memory =
       exit.status == SIGKILL && memory_kills_ && memory_kills() > memory_kills_;
   return for_want_of_memory ? evidence_of_memory_kill(exit.rank, at)

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdint>
 #include <type_traits>
@@ -259,6 +260,16 @@ Evidence evidence_of_no_start(int rank, int error, const std::string& what, Time
           .source = SaidBy::agent,
           .start_error = error},
       .rank = rank};
+}
+
+std::optional<Evidence> evidence_of_no_container(
+    int rank, int exit_code, const std::string& last_line, Timestamp at) {
+  constexpr int lowest =
+      125;  // the runtime itself; 126: can't start it in the container; 127: no such program
+  constexpr int highest = 127;
+  if (exit_code < lowest || exit_code > highest || !last_line.starts_with("Error: "))
+    return std::nullopt;
+  return evidence_of_no_start(rank, ENOEXEC, one_line(last_line, longest_quote), at);
 }
 
 void blame_storage(std::vector<Evidence>& evidence, const std::string& why, Timestamp at) {

@@ -50,6 +50,10 @@ enum class ExitCodes : std::uint8_t { contract, any };
 /// Evidence of a program that could not be started: nothing ran, and nothing is the trial's fault.
 [[nodiscard]] Evidence evidence_of_no_start(
     int rank, int error, const std::string& what, Timestamp at);
+/// Evidence of a container's runtime that refused before the rank began: its codes, and its word as
+/// the last line. Empty: what is in the container has ended so.
+[[nodiscard]] std::optional<Evidence> evidence_of_no_container(
+    int rank, int exit_code, const std::string& last_line, Timestamp at);
 /// Blames storage that could not keep what was written: `why` becomes the cause. What the ranks did
 /// afterwards says nothing of the trial. Records, an out-of-memory, a refusal and a requested end
 /// stay the cause.
