@@ -341,7 +341,13 @@ Result<std::optional<Answer>> RequestDesk::serve_delete(const Request& request) 
 Result<void> RequestDesk::forget_folder(Store::Folder kind, const std::string& named) {
   const auto dir = folder_here(parts_.home, named);
   if (other_database(parts_.home, dir)) return {};  // the original's, of which this is a copy
-  auto gone = kind == Store::Folder::attempt ? remove_attempt(AttemptPaths{dir}) : remove_tree(dir);
+  const auto remove = [kind](const std::filesystem::path& path) {
+    return kind == Store::Folder::attempt ? remove_attempt(AttemptPaths{path}) : remove_tree(path);
+  };
+  auto gone = remove(dir);
+  // A job that went on while the database was moved has left files in both places.
+  const auto also = folder_here(parts_.home, named);
+  if (gone && also != dir && !other_database(parts_.home, also)) gone = remove(also);
   fail_point("delete.folder");
   if (kind == Store::Folder::attempt) return gone;
   // Controls and short runs are named after their allocation.

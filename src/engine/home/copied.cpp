@@ -51,13 +51,16 @@ std::optional<fs::path> other_database(const Home& home, const fs::path& folder)
 }
 
 fs::path folder_here(const Home& home, const fs::path& folder) {
-  const fs::path here = home.dir() / folder.parent_path().filename() / folder.filename();
+  if (folder.empty()) return folder;
   const auto is_there = [](const fs::path& path) {
     std::error_code ignored;
-    return fs::exists(fs::symlink_status(path, ignored));
+    return fs::exists(fs::symlink_status(path, ignored)) ||
+        fs::exists(fs::symlink_status(AttemptPaths{path}.pack(), ignored));
   };
-  const bool is_here = is_there(here) || is_there(AttemptPaths{here}.pack());
-  return folder.empty() || !is_here ? folder : here;
+  // Jobs that began before a move have their folders where they were.
+  if (is_there(folder) && !other_database(home, folder)) return folder;
+  const fs::path here = home.dir() / folder.parent_path().filename() / folder.filename();
+  return is_there(here) ? here : folder;
 }
 
 std::optional<std::string> copy_text(const Home& home, const std::vector<fs::path>& folders) {

@@ -39,6 +39,12 @@ TEST_CASE("a folder of a database that was moved is looked for in its home") {
   CHECK(folder_here(place.home, place.attempt) == here);
   CHECK(folder_here(place.home, here) == here);
   CHECK(folder_here(place.home, "").empty());
+  // A job that went on has its files where it began.
+  fs::create_directories(place.attempt);
+  CHECK(folder_here(place.home, place.attempt) == place.attempt);
+  // Unless another database is there by now.
+  std::ofstream(place.before) << "rows";
+  CHECK(folder_here(place.home, place.attempt) == here);
 }
 
 TEST_CASE("another database is one that is there, and is not this one behind a link") {
