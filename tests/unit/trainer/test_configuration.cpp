@@ -394,7 +394,7 @@ TEST_CASE("stages of a rank are read from the layers of each") {
       "--num-layers");
   CHECK(vpp("--pipeline-model-parallel-size 4 --num-layers 30 "
             "--num-layers-per-virtual-pipeline-stage 2") ==
-      "--num-layers 30 is no multiple of pp 4 x 2");
+      "30 layers, with the embedding and the head if they count, are no multiple of pp 4 x 2");
 }
 
 TEST_CASE("a present configuration is read with all else that stands in it") {
