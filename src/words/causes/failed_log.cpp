@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
 #include <cstdint>
 #include <map>
@@ -103,9 +104,21 @@ std::string_view told_exception(std::string_view line) {
   return {};
 }
 
+/// True if the word stands alone, and is no part of a setting such as LOGLEVEL=WARNING.
+bool stands_alone(std::string_view text, std::string_view word) {
+  const auto joins = [&](std::size_t at) {
+    const auto c = at < text.size() ? static_cast<unsigned char>(text[at]) : ' ';
+    return std::isalnum(c) != 0 || c == '_' || c == '=' || c == '-';
+  };
+  for (auto at = text.find(word); at != npos; at = text.find(word, at + 1)) {
+    if (!joins(at + word.size()) && (at == 0 || !joins(at - 1))) return true;
+  }
+  return false;
+}
+
 bool is_warning(std::string_view text) {
   return text.starts_with("[W") || (text.size() > 1 && text[0] == 'W' && is_digit(text[1])) ||
-      text.find("arning: ") != npos || text.find("WARNING") != npos;
+      text.find("arning: ") != npos || stands_alone(text, "WARNING");
 }
 
 /// "2026-11-30 04:58:43,031 ERROR trainer: …": a logger, which may print a traceback below it.
@@ -413,8 +426,9 @@ void Reading::take_line(Printer& printer, const SpokenLine& said) {
   }
   if (goes_on) {
     printer.weak.reset();
-    // One step may be another rank's. Python holds back 8 KiB of what goes through a pipe, behind
-    // errors that it prints at once. Only the end of training tells that nothing failed.
+    // An error that a logger printed was survived if two steps follow, since one may be another
+    // rank's, or if training ends. Another error was survived if more follows than pipes hold
+    // back: Python keeps 8 KiB for each, and prints errors at once. Twice that is sure.
     constexpr std::size_t held_back = 16384;
     const bool over = !tells_nothing && cause->weight == Strength::hint;
     printer.behind += printer.logged ? held_back / 2 + 1 : said.text.size();
