@@ -261,24 +261,35 @@ void warn_of_budget(const SweepSpec& sweep, Plan& plan) {
           searched ? "may" : "will"));
 }
 
+/// True for a variable that a library below the trainer reads by itself.
+bool is_read_by_libraries(std::string_view variable) {
+  constexpr auto first_words = std::to_array<std::string_view>(
+      {"NCCL_", "RCCL_", "TORCH", "PYTORCH", "CUDA", "CUBLAS", "CUDNN", "NVTE_", "XLA_", "HSA_",
+          "HIP_", "UCX_", "FI_", "GLOO_", "OMP_", "MKL_", "KMP_", "TRITON_"});
+  return std::any_of(first_words.begin(), first_words.end(),
+      [&](std::string_view first) { return variable.starts_with(first); });
+}
+
 /// A trainer that reads flags alone runs each value alike.
 void warn_of_untold_vars(const SweepSpec& sweep, std::vector<std::string>& warnings) {
   const auto& trainer = sweep.runner.trainer;
   if (!sweep.runner.is_trainer()) return;
   for (const auto& var : sweep.vars) {
+    if (is_read_by_libraries(variable_of(var.name))) continue;
     const auto names_it = [&](const std::string& text) {
       const auto names = placeholders_in(text);
       return std::find(names.begin(), names.end(), var.name) != names.end();
     };
-    const bool told = std::any_of(trainer.argv.begin(), trainer.argv.end(), names_it) ||
+    const bool told = names_it(sweep.container.image) || names_it(trainer.directory) ||
+        std::any_of(trainer.argv.begin(), trainer.argv.end(), names_it) ||
         std::any_of(trainer.files.begin(), trainer.files.end(),
             [&](const auto& file) { return names_it(file.second); }) ||
         std::any_of(sweep.env.begin(), sweep.env.end(),
             [&](const auto& one) { return names_it(one.second); });
     if (!told)
       warnings.push_back(
-          fmt::format("{0} reaches the trainer as the variable {1} alone. Put "
-                      "{{{0}}} into 'argv' if it reads options.",
+          fmt::format("The trainer gets {0} only as the environment variable {1}. If it reads "
+                      "options, add {{{0}}} to 'argv'.",
               var.name, variable_of(var.name)));
   }
 }

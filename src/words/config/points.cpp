@@ -88,9 +88,7 @@ Result<void> check_var_name(const YamlNode& key) {
             in_quotes(name)));
   }
   // A var is an environment variable of the ranks, in capitals.
-  std::string variable;
-  for (const char c : name)
-    variable += c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  const auto variable = variable_of(name);
   const auto reason = owned_variable(variable);
   if (!reason.empty())
     return refuse(key,

@@ -381,8 +381,13 @@ std::string config::belongs_to_sbatch(std::string_view key, std::string_view whe
 }
 
 std::string config::belongs_to_the_site(std::string_view key) {
-  const auto options = split(known_options, ' ');
-  if (std::find(options.begin(), options.end(), key) != options.end())
+  // Of sbatch's options those that resemble no word of ours: 'batch' and 'time' mean something
+  // else.
+  constexpr auto of_sbatch_alone =
+      std::to_array<std::string_view>({"account", "partition", "qos", "gres", "constraint",
+          "reservation", "nodelist", "exclusive", "mail-user", "mail-type", "cpus-per-task",
+          "gpus-per-node", "gpus-per-task", "mem", "mem-per-cpu", "licenses", "wckey"});
+  if (std::find(of_sbatch_alone.begin(), of_sbatch_alone.end(), key) != of_sbatch_alone.end())
     return belongs_to_sbatch(key, "a sweep");
   const auto keys = site_keys_of("");
   if (std::find(keys.begin(), keys.end(), key) == keys.end()) return {};
