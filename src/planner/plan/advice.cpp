@@ -175,20 +175,18 @@ Result<BatchVerdict> judge_batch(
   verdict.too_few = verdict.gain > worth_having || (now.empty() && !then.fitting.empty());
   const auto text = config::binary_count_text(larger.global_batch_tokens);
   const auto more = text.empty() ? grouped(larger.global_batch_tokens) : text;
-  const auto each =
-      fmt::format("Batch: {} tokens per GPU and step", grouped(verdict.tokens_per_gpu));
+  const auto each = fmt::format("{} tokens per GPU and step", grouped(verdict.tokens_per_gpu));
+  const auto faster =
+      fmt::format(" With {} each GPU would be {:.0f} % faster.", more, 100 * verdict.gain);
   if (now.empty()) {
     verdict.text = then.fitting.empty()
-        ? each + "."
-        : fmt::format("{}: too few. A batch of {} fits.", each, more);
+        ? fmt::format("Batch: {}.", each)
+        : fmt::format("Batch too small: {}. A batch of {} fits.", each, more);
   } else if (verdict.too_few) {
-    verdict.text = fmt::format(
-        "{}: too few. With {} each GPU would be {:.0f} % faster.", each, more, 100 * verdict.gain);
-  } else if (verdict.gain >= 0.005) {
-    verdict.text = fmt::format("{}: large enough. With {} each GPU would be {:.0f} % faster.", each,
-        more, 100 * verdict.gain);
+    verdict.text = fmt::format("Batch too small: {}.{}", each, faster);
   } else {
-    verdict.text = each + ": large enough.";
+    verdict.text =
+        fmt::format("Batch large enough: {}.{}", each, verdict.gain >= 0.005 ? faster : "");
   }
   return verdict;
 }

@@ -148,8 +148,8 @@ std::string why_experts(const ModelSpec& model, const Layout& layout) {
       model.expert_ffn, model.name);
 }
 
-/// True if all virtual stages are equal once the embedding, if the first stage is told its layers,
-/// and the head, if the last one is, count as a layer each.
+/// True if all virtual stages are equal once each stage that is told its layers counts one more:
+/// the first the embedding, the last the head.
 bool counts_ends(std::int64_t layers, const Layout& layout) {
   const auto told = {layout.first_stage_layers, layout.last_stage_layers};
   const auto all = layers + std::count_if(told.begin(), told.end(), [](auto at) { return at > 0; });

@@ -189,23 +189,24 @@ void LayoutJudge::refine(std::vector<SuggestedLayout>& fitting) {
   sort(fitting);
 }
 
-/// The fastest of each split of the GPUs, refined.
+/// Offloads the fastest unfitting layout of each split of the GPUs, refines these, and returns the
+/// fastest.
 Result<std::optional<SuggestedLayout>> LayoutJudge::offloaded(double step_s) {
   constexpr std::size_t most = 48;
-  constexpr double refined_by = 1.05;  // largest gain of refining
+  constexpr double worth_refining = 1.05;  // may become faster than the best by refining
   std::optional<SuggestedLayout> best;
   if (locks("offload")) return best;
   SHARDSWEEP_TRY(add_left_out());
   const auto& offload = *find_axis("offload");
   std::vector<std::pair<double, Point>> shorter;
   for (const auto& [without, at] : unfitting_) {
-    if (without >= refined_by * step_s) continue;
+    if (without >= worth_refining * step_s) continue;
     for (auto value = offload.minimum + 1; value <= offload.maximum; ++value) {
       Point point = at;
       offload.set(point, value);
       if (!refusal_of(point).empty()) continue;
       const auto guess = predictor_.guess(request_.model, point);
-      if (guess.memory.fit == Fit::fits && guess.step_s < refined_by * step_s)
+      if (guess.memory.fit == Fit::fits && guess.step_s < worth_refining * step_s)
         shorter.emplace_back(guess.step_s, point);
     }
   }
@@ -291,7 +292,8 @@ const std::string& LayoutJudge::refusal_of(const Point& point) {
 }
 
 /// Words are of axes and of what they are combined with, not of how large a size is: asked once
-/// for each combination, since writing a configuration costs more than predicting a hundred.
+/// for each combination, since writing a configuration costs more than predicting a hundred. The
+/// plan's rules have refused sizes of stages without words before.
 const std::string& LayoutJudge::words_missing(Point point) {
   // A configuration has no place for it, so that none would say it.
   const auto& bucket = *find_axis("bucket_mb");
@@ -415,8 +417,8 @@ void LayoutJudge::add_rows(const std::vector<std::vector<std::int64_t>>& choices
       is_no_plan(is) || said_twice)
     return;
   const auto* const dp = lock_of(*find_axis("dp"));
-  const auto its = request_.gpus / (split * is.cp);
-  if (dp != nullptr && std::find(dp->values.begin(), dp->values.end(), its) == dp->values.end())
+  const auto left = request_.gpus / (split * is.cp);
+  if (dp != nullptr && std::find(dp->values.begin(), dp->values.end(), left) == dp->values.end())
     return;
   for (auto& axis : rows.axes)
     axis.values.push_back(axis.axis->get(point));

@@ -65,7 +65,7 @@ std::vector<std::int64_t> LayoutRefiner::values(const AxisInfo& axis, const Poin
   if (axis.name == "ep") return divisors(model.experts, request_.gpus);
   if (axis.name == "vpp") {
     return is.pp == 1 ? std::vector<std::int64_t>{1}
-                      : virtual_stages(request_, (model.layers + is.pp - 1) / is.pp);
+                      : virtual_stages(request_, model.layers / is.pp + 1);
   }
   if (axis.name == "dp_replicate") return divisors(is.dp, is.dp);
   if (axis.name == "micro_batch") {
@@ -141,6 +141,13 @@ bool LayoutRefiner::attempt_axes(Best& best) {
       if (axis.name == "schedule" && point.layout.schedule != Schedule::zb_v &&
           best.layout.point.layout.schedule == Schedule::zb_v && !locks("vpp"))
         point.layout.vpp = 1;
+      if (axis.name == "vpp" && !locks("first_stage_layers") && !locks("last_stage_layers")) {
+        Point told = point;
+        const auto stages = told_stages(request_, told.layout.pp, told.layout.vpp);
+        told.layout.first_stage_layers = stages.first;
+        told.layout.last_stage_layers = stages.last;
+        moved = attempt(std::move(told), best) || moved;
+      }
       moved = attempt(std::move(point), best) || moved;
     }
   }
@@ -262,7 +269,7 @@ std::vector<Point> LayoutRefiner::smallest() const {
     auto& is = point.layout;
     if (!locks("sequence_parallel")) is.sequence_parallel = is.tp > 1;
     if (!locks("first_stage_layers") && !locks("last_stage_layers")) {
-      const auto told = told_stages(request_, is.pp);
+      const auto told = told_stages(request_, is.pp, is.vpp);
       is.first_stage_layers = told.first;
       is.last_stage_layers = told.last;
     }

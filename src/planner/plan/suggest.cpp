@@ -316,10 +316,10 @@ ToldStages told_stages(const SuggestRequest& request, std::int64_t pp, std::int6
   const auto layers = request.model.layers;
   if (vpp > 1) {
     if (!trainer_file(request.family->words).ends_count_as_layers) return {};
-    const auto ends = pp * vpp - layers % (pp * vpp);
-    const auto others = static_cast<std::int32_t>((layers + ends) / pp);
-    if (ends == 1) return {0, others - 1};
-    return ends == 2 ? ToldStages{others - 1, others - 1} : ToldStages{};
+    const auto missing = pp * vpp - layers % (pp * vpp);
+    const auto others = static_cast<std::int32_t>((layers + missing) / pp);
+    if (missing == 1) return {0, others - 1};
+    return missing == 2 ? ToldStages{others - 1, others - 1} : ToldStages{};
   }
   Point even = world_of(request);
   even.layout.pp = static_cast<std::int32_t>(pp);

@@ -43,15 +43,14 @@ struct SuggestRequest {
 /// Point with only the size of the job, by which measured runs are found.
 [[nodiscard]] Point world_of(const SuggestRequest& request);
 
-/// Layers of the first and the last stage, of a trainer that shares them out evenly unless it
-/// is told these: as many fewer than the others as do not divide. With virtual stages they have one
-/// layer less, if its file says that the embedding and the head may count as one. 0: it is told
-/// nothing.
+/// Layers of the first and the last stage, if the trainer has to be told them; 0: it is not told.
+/// Without virtual stages: what is left once the others have ceil(L/p). With virtual stages: one
+/// less than the others, if its file says that the embedding and the head may count as layers.
 struct ToldStages {
   std::int32_t first = 0, last = 0;
 };
 [[nodiscard]] ToldStages told_stages(
-    const SuggestRequest& request, std::int64_t pp, std::int64_t vpp = 1);
+    const SuggestRequest& request, std::int64_t pp, std::int64_t vpp);
 
 /// Changes a request to another number of GPUs: of one node, or whole nodes. Faults
 /// (invalid_input): more than a node has and no whole nodes; the message names the next ones.

@@ -103,7 +103,7 @@ std::vector<StagesOf> all_stages(const SuggestRequest& request, const Suggestion
   }
   for (const auto value : values_near(suggestion, pp, most)) {
     if (std::none_of(all.begin(), all.end(), [&](const StagesOf& one) { return one.pp == value; }))
-      all.push_back({value, told_stages(request, value)});
+      all.push_back({value, told_stages(request, value, 1)});
   }
   return all;
 }

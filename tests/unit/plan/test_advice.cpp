@@ -167,7 +167,7 @@ TEST_CASE("a batch is judged by what four times as many tokens would gain") {
   CHECK(few->too_few);
   CHECK(few->tokens_per_gpu == 4096);
   CHECK(has(few->text,
-      "Batch: 4,096 tokens per GPU and step: too few. With 4Mi each "
+      "Batch too small: 4,096 tokens per GPU and step. With 4Mi each "
       "GPU would be"));
   request.global_batch_tokens = 256 << 20;
   const auto enough = judge_batch(request);

@@ -180,9 +180,9 @@ TEST_CASE("stages that layers can't fill evenly are told their layers") {
   CHECK(file.find("exclude:") == std::string::npos);
   CHECK(file.find("argv:") != std::string::npos);
   of.locks.clear();
-  CHECK(told_stages(of, 8).first == 3);
-  CHECK(told_stages(of, 8).last == 3);
-  CHECK(told_stages(of, 2).first == 0);
+  CHECK(told_stages(of, 8, 1).first == 3);
+  CHECK(told_stages(of, 8, 1).last == 3);
+  CHECK(told_stages(of, 2, 1).first == 0);
   // Megatron counts the embedding and the head, so that virtual stages are equal.
   CHECK(told_stages(of, 8, 2).first == 3);
   CHECK(told_stages(of, 8, 2).last == 3);
