@@ -13,7 +13,8 @@
 namespace shardsweep {
 namespace {
 
-constexpr MemoryFamily plain_family{};
+// Habits that keep least of a layer, which no trainer's bound may exceed.
+constexpr MemoryFamily least_kept{.fp8_inputs = true, .selective = Selective::second_products};
 constexpr MemoryFamily cpu_family{.flash_attention = false,
     .stages_parts = true,
     .half_beside_fp8 = false,
@@ -55,7 +56,7 @@ struct Habits {
   bool flash;
   bool fused_norm;
   bool graphs = false;    // layers are CUDA graphs
-  double kept_input = 1;  // kept bytes of a product's input, as a share of those that are made
+  double kept_input = 1;  // share of a product input's bytes that is kept for backward
   /// Habits of layers while they compute.
   Habits(const ModelSpec& model, const MemoryFamily& of, const RunTraits& traits)
       : family(of),
@@ -63,12 +64,12 @@ struct Habits {
         plain(is_plain(model, of)),
         flash(traits.flash_attention.value_or(of.flash_attention)),
         fused_norm(traits.fused_norm.value_or(true) || plain) {}
-  /// Habits of one point's layers, with those that differ for what stays until backward.
-  Habits(
-      const ModelSpec& model, const MemoryFamily& of, const RunTraits& traits, const Point& point)
+  /// Habits of layers whose activations wait for backward.
+  Habits(const ModelSpec& model, const MemoryFamily& of, const RunTraits& traits, Dtype dtype,
+      bool cuda_graphs)
       : Habits(model, of, traits) {
-    graphs = point.layout.cuda_graphs;
-    if (is_fp8(point.dtype) && of.fp8_inputs) kept_input = 1 / real(bytes_of(point.dtype));
+    graphs = cuda_graphs;
+    if (is_fp8(dtype) && of.fp8_inputs) kept_input = 1 / real(bytes_of(dtype));
   }
 };
 
@@ -97,6 +98,12 @@ double ffn_rows_of(const LayerShape& shape, const MemoryFamily& family) {
   return shape.matrices == 2 ? family.ffn_rows * 2 / 3 : family.ffn_rows;
 }
 
+// Rows that the outputs of a layer's two norms take until backward: the second one's is read by a
+// router, too, which keeps it as it is.
+double norms_kept(const Habits& habits, bool experts) {
+  return experts ? 1 + habits.kept_input : 2 * habits.kept_input;
+}
+
 // Removes activations of modules that are computed again [Megatron-LM's --recompute-modules]. These
 // are: outputs of two norms; all that a feed-forward part makes; the product between an expert's
 // matrices; queries, keys and values that come from latents, and the latents' norms.
@@ -108,7 +115,7 @@ void drop_modules(LayerActivations& all, const LayerShape& shape, const Habits& 
   const double query = shape.element * shape.tokens() * shape.query;
   const double chosen = shape.element * shape.tokens() * shape.chosen * shape.expert_ffn;
   const double in_8_bits = 1 - habits.kept_input;
-  if (modules.has(Module::layernorm)) all.kept_between -= (2 - in_8_bits * (experts ? 1 : 2)) * row;
+  if (modules.has(Module::layernorm)) all.kept_between -= norms_kept(habits, experts) * row;
   if (modules.has(Module::mlp) && !experts)
     all.kept_inside -= (ffn_rows - in_8_bits) * shape.element * shape.tokens() * shape.ffn;
   if (modules.has(Module::moe) && experts) {
@@ -128,10 +135,12 @@ void drop_modules(LayerActivations& all, const LayerShape& shape, const Habits& 
 // Keeps inputs of products in 8 bits: the outputs of norms, what goes into experts, and what the
 // feed-forward part's last product multiplies. Attention and the router keep theirs as they are,
 // and the output projection has a copy of its own.
-void keep_inputs_in_8_bits(
-    LayerActivations& all, const LayerShape& shape, double in_8_bits, double ffn, bool experts) {
+void keep_inputs_in_8_bits(LayerActivations& all, const LayerShape& shape, const Habits& habits,
+    double ffn, bool experts) {
   const double bytes = shape.element * shape.tokens();
-  all.between -= in_8_bits * bytes * ((experts ? 1 : 2) * shape.hidden + shape.latents);
+  const double in_8_bits = 1 - habits.kept_input;
+  all.between -= (2 - norms_kept(habits, experts)) * bytes * shape.hidden;
+  all.between -= in_8_bits * bytes * shape.latents;
   all.inside += (1 - in_8_bits) * bytes * shape.query * shape.value_share - in_8_bits * ffn;
   if (experts) all.routed -= in_8_bits * bytes * shape.chosen * shape.hidden;
 }
@@ -165,7 +174,7 @@ LayerActivations layer_activations(const LayerShape& shape, const Habits& habits
     all.between += 2 * family.norm_row_bytes * shape.token_row() +
         family.norm_row_bytes * shape.tokens() * shape.latents;
   }
-  if (habits.kept_input < 1) keep_inputs_in_8_bits(all, shape, 1 - habits.kept_input, ffn, experts);
+  if (habits.kept_input < 1) keep_inputs_in_8_bits(all, shape, habits, ffn, experts);
   all.kept_between = all.between;
   all.kept_inside = all.inside;
   all.kept_routed = all.routed;
@@ -175,8 +184,8 @@ LayerActivations layer_activations(const LayerShape& shape, const Habits& habits
     all.kept_routed = 0;
   } else if (recompute == Recompute::selective) {
     if (family.selective == Selective::norms_and_product) {
-      all.kept_between -= 2 * row + latents;
-      all.kept_inside -= ffn;
+      all.kept_between -= norms_kept(habits, experts) * row + habits.kept_input * latents;
+      all.kept_inside -= habits.kept_input * ffn;
     } else if (family.selective == Selective::second_products) {
       // Four of seven products stay: Q, V, the gate and the last one; beside them the input and
       // attention.
@@ -421,7 +430,7 @@ class Stage {
       const MemoryFamily& family, const RunTraits& traits, std::int32_t stage)
       : shape_(shape),
         point_(point),
-        habits_(model, family, traits, point),
+        habits_(model, family, traits, point.dtype, point.layout.cuda_graphs),
         stage_(stage),
         layers_(stage_layers(shape_, family.split, stage)),
         dense_(stage_dense_layers(shape_, point.layout, family.split, stage, layers_)),
@@ -528,7 +537,7 @@ class Stage {
 MemoryEstimate optimistic_with_experts(const ModelSpec& model, const Point& point) {
   constexpr double gradient = 2;
   const LayerShape shape(model, point);
-  const Habits habits(model, plain_family, {});
+  const Habits habits(model, least_kept, {}, point.dtype, false);
   const auto recompute = point.layout.recompute;
   const auto dense = layer_activations(shape, habits, recompute, 0);
   const auto sparse = layer_activations(shape, habits, recompute, 0, true);
@@ -695,8 +704,8 @@ MemoryEstimate optimistic_memory(
   constexpr double gradient = 2;
   const LayerShape shape(model, point);
   const auto state = state_bytes(point, gradient, point.layout.shard_ranks());
-  const auto layer =
-      layer_activations(shape, Habits(model, plain_family, {}), point.layout.recompute, 0);
+  const auto layer = layer_activations(
+      shape, Habits(model, least_kept, {}, point.dtype, false), point.layout.recompute, 0);
   double kept = (layer.kept_between + layer.kept_inside) / shape.tp;  // bytes per layer
   if (point.layout.recompute == Recompute::full && !traits.recompute_by_block)
     kept /= std::max(1, traits.recompute_layers);

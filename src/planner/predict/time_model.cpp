@@ -566,8 +566,8 @@ class TimeModel {
     return family_.overlap * windows[static_cast<std::size_t>(layout_.zero)];
   }
 
-  // Share of a hidden transfer's time by which it slows the products above it: what it takes of the
-  // device's multiprocessors and memory, which a slower link uses less.
+  // Share of a hidden transfer's time by which it slows the products that hide it: what it takes of
+  // the device's multiprocessors and memory, which a slower link uses less.
   [[nodiscard]] double contention() const {
     const double inside =
         cluster_.intra_node_bandwidth * cluster_.intra_node_efficiency * family_.links.inside;

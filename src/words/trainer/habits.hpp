@@ -27,7 +27,7 @@ inline constexpr std::array<std::string_view, 2> stage_split_words{"even", "by_c
 enum class Selective : std::uint8_t {
   norms_and_product,  ///< the two norms and silu*up
   attention,          ///< the attention probabilities, which flash attention never keeps
-  second_products,    ///< all but every other product's output, and attention's
+  second_products,    ///< all but the outputs of every second product and of attention
 };
 inline constexpr std::array<std::string_view, 3> selective_words{
     "norms_and_product", "attention", "second_products"};
@@ -118,7 +118,7 @@ inline constexpr auto described<MemoryFamily> = [] {
       Key{"plain_where_ffn_is_4h", &M::plain_where_ffn_is_4h, {boolean, "a model whose ffn is 4 x hidden has no gate, as GPT"}},
       Key{"vocab_multiple", &M::vocab_multiple, {count, "each tp rank's part of the vocabulary is padded to it", 1, 1 << 20}},
       Key{"split", &M::split, {special, "layers of a stage: even, or by_cost: equal matrix products"}},
-      Key{"selective", &M::selective, {special, "computed again by selective: norms_and_product, attention, or second_products: all but every other product"}},
+      Key{"selective", &M::selective, {special, "computed again by selective: norms_and_product, attention, or second_products: all but the outputs of every second product and of attention"}},
       Key{"allocator_bytes", &M::allocator_bytes, {real, "workspaces that the trainer's allocator counts"}},
       Key{"bucket_bytes", &M::bucket_bytes, {real, "per parameter with dp: gradients in bf16 besides fp32"}},
       Key{"step_gather_bytes", &M::step_gather_bytes, {real, "per parameter and ZeRO 1: gathered after the update"}},
@@ -192,7 +192,7 @@ inline constexpr auto described<TimeFamily> = [] {
   return Entries{
       Key{"gemm_share", &T::gemm_share, {real, "of what good kernels reach in products, the trainer's share"}},
       Key{"attention_share", &T::attention_share, {real, "the same in flash attention"}},
-      Key{"attention_flops", &T::attention_flops, {real, "FLOP/s that its attention reaches on any GPU, if it was written for older ones; 0: no bound"}},
+      Key{"attention_flops", &T::attention_flops, {real, "most FLOP/s that its attention reaches on any GPU; 0: no limit"}},
       Part{&T::links},
       Key{"launch_layer_s", &T::launch_layer_s, {real, "of a layer's kernels, forward and backward"}},
       Key{"launch_layer_tp_s", &T::launch_layer_tp_s, {real, "the same with tensor parallelism"}},
@@ -204,7 +204,7 @@ inline constexpr auto described<TimeFamily> = [] {
       Key{"logit_bytes", &T::logit_bytes, {real, "moved per logit"}},
       Key{"tp_exposed", &T::tp_exposed, {real, "of TP's transfers, what no product hides"}},
       Key{"overlap", &T::overlap, {real, "of backward, what DP's transfers hide behind"}},
-      Key{"contention", &T::contention, {real, "of the time of transfers that hide, by which they slow what hides them"}},
+      Key{"contention", &T::contention, {real, "share of a hidden transfer's time by which the work that hides it takes longer"}},
       Key{"update_bytes", &T::update_bytes, {real, "moved per parameter by clipping and update"}},
       Key{"update_s", &T::update_s, {real, "the update's launches"}},
       Key{"gather_tensor_s", &T::gather_tensor_s, {real, "ZeRO 1: per tensor of the stage"}},

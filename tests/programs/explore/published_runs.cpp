@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // published_runs PRESETS FILE: asks the planner for the layout of training runs that others have
 // published, and prints both as a Markdown table. sweeps/EXPLORER.md holds it, and says why some
-// differ. Nothing of the planner is fitted to them.
+// differ.
 #include "plan/suggest.hpp"
 #include "predict/predictor.hpp"
 #include "predict/time_model.hpp"

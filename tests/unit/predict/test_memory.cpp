@@ -212,7 +212,8 @@ TEST_CASE("a CPU keeps attention probabilities: s times a per token more") {
 }
 
 TEST_CASE("memory grows with the micro-batch and the bound stays below the estimate") {
-  for (const auto& model : {llama3_8b(), small_model()}) {
+  for (const auto& [model, dtype] : {std::pair(llama3_8b(), Dtype::bf16),
+           {small_model(), Dtype::bf16}, {llama3_8b(), Dtype::fp8}}) {
     for (std::int32_t shape = 0; shape < 1296; ++shape) {
       std::int32_t rest = shape;
       const auto digit = [&](std::int32_t radix) {
@@ -221,6 +222,7 @@ TEST_CASE("memory grows with the micro-batch and the bound stays below the estim
         return value;
       };
       auto point = three_degrees(1 << digit(3), 1 << digit(3), 1 << digit(3));
+      point.dtype = dtype;
       point.layout.zero = digit(4);
       point.layout.recompute = static_cast<Recompute>(digit(3));
       point.layout.sequence_parallel = digit(2) == 1;
@@ -230,8 +232,9 @@ TEST_CASE("memory grows with the micro-batch and the bound stays below the estim
       for (std::int32_t micro_batch = 1; micro_batch <= 64; micro_batch *= 2) {
         point.layout.micro_batch = micro_batch;
         const auto bound = optimistic_memory(model, point).total();
-        for (const auto* family : {&shardbench_cuda_memory(), &shardbench_cpu_memory()})
-          CHECK(bound <= estimate_memory(model, point, *family).total());
+        CHECK(bound <= estimate_memory(model, point, shardbench_cpu_memory()).total());
+        for (const auto& family : families())
+          CHECK(bound <= estimate_memory(model, point, family.memory).total());
         const auto now = estimate_memory(model, point, shardbench_cuda_memory()).total();
         CHECK(now > before);
         CHECK(bound > bound_before);

@@ -201,7 +201,7 @@ TEST_CASE("shards that stay within a node are fetched faster and replicas are su
       doctest::Approx(4 * (matrices + 128256.0 * 4096) / 8 / 50e9 + 32 * 15e-6));
 }
 
-TEST_CASE("transfers that hide cost what they take from the products above them") {
+TEST_CASE("transfers that hide cost what they take from the products that hide them") {
   auto point = long_point(8, 1, 1);
   point.layout.zero = 3;
   TimeFamily family;
@@ -214,7 +214,7 @@ TEST_CASE("transfers that hide cost what they take from the products above them"
   const auto whole = time(1);
   CHECK(half.step_s - hidden.step_s > 0);
   CHECK(whole.step_s - hidden.step_s == doctest::Approx(2 * (half.step_s - hidden.step_s)));
-  // Nothing is hidden twice: without overlap all is waited for, whatever it takes.
+  // Contention 1 costs as much as no overlap.
   point.layout.overlap = false;
   CHECK(time(0).step_s == doctest::Approx(time(1).step_s));
   CHECK(time(0).step_s == doctest::Approx(whole.step_s));
