@@ -274,9 +274,10 @@ class PlanWriter {
     if (worlds.size() > 1) world_table(worlds);
     if (const Rehearsal is = rehearse(sweep_, plan_); is.played())
       sentence(fmt::format(
-          "The search likely takes {} to {} and {} to {} GPU-hours, if predictions are off by what "
-          "it expects.",
-          is.least_runs, counted(is.most_runs, "run"), amount_text(is.least_gpu_hours),
+          "The search likely takes {}{} and {} to {} GPU-hours, if predictions are off by what it "
+          "expects.",
+          is.least_runs < is.most_runs ? fmt::format("{} to ", is.least_runs) : "",
+          counted(is.most_runs, "run"), amount_text(is.least_gpu_hours),
           amount_text(is.most_gpu_hours)));
     std::string text = fmt::format("{} in {}: about {} GPU-hours, {} one after the other",
         counted(trial_count(), "trial"), counted(plan_.lanes, "lane"), amount_text(plan_.gpu_hours),
