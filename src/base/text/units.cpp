@@ -229,11 +229,13 @@ std::string hexadecimal(std::string_view text) {
   return fmt::format("{} is not written as a decimal number{}", in_quotes(text), hint);
 }
 
-/// Values of 1,2,4; empty: they may be groups of thousands.
+/// Values of 1,2,4; empty: one is missing, or they may be groups of thousands.
 std::string values_in(std::string_view text) {
   constexpr std::size_t of_thousands = 3;
   if (text.find_first_not_of("0123456789,") != std::string_view::npos) return {};
   const auto parts = shardsweep::split(text, ',');
+  if (std::any_of(parts.begin(), parts.end(), [](std::string_view part) { return part.empty(); }))
+    return {};
   const auto other = [](std::string_view part) { return part.size() != of_thousands; };
   return std::any_of(parts.begin() + 1, parts.end(), other) ? fmt::to_string(fmt::join(parts, ", "))
                                                             : std::string();

@@ -40,6 +40,12 @@ TEST_CASE("a count is decimal with a unit or none") {
     CHECK_MESSAGE(count(text) == -1, text);
 }
 
+TEST_CASE("a list without brackets is offered with them, if no value is missing") {
+  CHECK(parse_count("1,2", any).error() == "'1,2' is not a list; write [1, 2]");
+  for (const auto* text : {"1,", ",1", "1,,2"})
+    CHECK_MESSAGE(parse_count(text, any).error().find('[') == std::string::npos, text);
+}
+
 TEST_CASE("a size has a unit and no fraction") {
   CHECK(bytes("80GiB") == 80LL << 30);
   CHECK(bytes("80GB") == 80'000'000'000);
