@@ -170,7 +170,8 @@ std::string grid(const Heatmap& heatmap, const GridWords& words) {
           "data-column=\"{}\" aria-pressed=\"{}\" aria-label=\"{}\">{}</button></td>\n",
           steps[r][c], key, xml_escaped(place_of(heatmap, r, c)),
           xml_escaped(column_text(heatmap, heatmap.columns[c])), key == words.chosen,
-          xml_escaped(cell_sentence(heatmap, r, c)), inner_of(heatmap, r, c, words));
+          xml_escaped(without_options(cell_sentence(heatmap, r, c))),
+          inner_of(heatmap, r, c, words));
     }
     out += "</tr>\n";
   }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "answer/answer.hpp"
 #include "picture/heatmap_picture.hpp"
 #include "picture/svg.hpp"
 #include "report/page.hpp"
 #include "show/colour.hpp"
+#include "show/heatmap_cell.hpp"
 #include "show/share_steps.hpp"
 
 #include <shardsweep/png.hpp>
@@ -10,6 +12,7 @@
 #include <doctest/doctest.h>
 
 #include <array>
+#include <cmath>
 #include <ostream>
 
 using namespace shardsweep;
@@ -143,7 +146,8 @@ TEST_CASE("facets stand below each other, and keys stay unique") {
 
 TEST_CASE("a PNG is as wide as was asked") {
   const auto drawing = heatmap_picture(pictured());
-  const auto png = png_bytes(drawing, std::llround(2 * drawing.width));
+  const auto asked = std::llround(2 * drawing.width);
+  const auto png = png_bytes(drawing, asked);
   REQUIRE(png);
   REQUIRE(png->starts_with("\x89PNG\r\n"));
   const auto number = [&](std::size_t at) {
@@ -152,8 +156,23 @@ TEST_CASE("a PNG is as wide as was asked") {
       value = value * 256 + static_cast<unsigned char>((*png)[i]);
     return value;
   };
-  CHECK(std::abs(number(16) - 2 * drawing.width) <= 1);
+  CHECK(number(16) == asked);
   CHECK(std::abs(number(20) - 2 * drawing.height) <= 1);
+}
+
+TEST_CASE("a page names no option of a command") {
+  ReportInput input;
+  input.heatmap = pictured();
+  input.heatmap.note = "Ranked: mine 1.0. --all-versions ranks them too.";
+  auto& cell = input.heatmap.cells[0][0];
+  add_left_out(cell.answer, {.runs = 3, .software = "mine 1.1", .tokens_per_s_per_gpu = 90});
+  cell.published_layout = "dp4 tp2";
+  cell.published_tokens_per_s_per_gpu = 120;
+  cell.published_by = "theirs 1.0";
+  CHECK(cell_sentence(input.heatmap, 0, 0).find("--all-versions") != std::string::npos);
+  const auto page = heatmap_page(input, {input.heatmap});
+  CHECK(page.find("mine 1.1") != std::string::npos);
+  CHECK(page.find("--all-versions") == std::string::npos);
 }
 
 TEST_CASE("a heatmap's page is one file that loads nothing and runs nothing of the names") {
