@@ -19,7 +19,7 @@ namespace shardsweep {
 [[nodiscard]] Colour category_colour(std::size_t number);
 
 /// Numbers of colours that mean the same in all charts, of `category_colour` and --k0 … of
-/// page.css. Things that are told apart by nothing else are counted from 0 and meet them last.
+/// page.css. Other series take colours 0, 1, 2 … and share these numbers only beyond three.
 enum class ColourRole : std::uint8_t {
   running = 3,
   measured = 4,

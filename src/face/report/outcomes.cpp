@@ -34,14 +34,14 @@ std::string outcome_words(std::string_view outcome) {
   return std::string(outcome);
 }
 
-int outcome_colour(std::string_view outcome) {
+std::size_t outcome_colour(std::string_view outcome) {
   auto role = ColourRole::failed;
   if (outcome == "completed") role = ColourRole::measured;
   if (outcome == "oom") role = ColourRole::out_of_memory;
   if (outcome == "running") role = ColourRole::running;
   if (outcome == "skipped" || outcome == "planned" || outcome == "queued")
     role = ColourRole::derived;
-  return static_cast<int>(role);
+  return number_of(role);
 }
 
 }  // namespace shardsweep

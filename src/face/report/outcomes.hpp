@@ -4,6 +4,7 @@
 
 #include "show/rows.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -21,6 +22,6 @@ namespace shardsweep {
 [[nodiscard]] std::string outcome_words(std::string_view outcome);
 
 /// The number of its colour, k0 to k7 of page.css.
-[[nodiscard]] int outcome_colour(std::string_view outcome);
+[[nodiscard]] std::size_t outcome_colour(std::string_view outcome);
 
 }  // namespace shardsweep

@@ -13,7 +13,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -135,10 +137,10 @@ std::string timeline(const std::vector<LifeOfAllocation>& lives, std::size_t mos
         (life.from - from) * percent, (life.to - life.from) * percent);
     double left = 0;
     double right = 0;
-    int colour = -1;
+    std::optional<std::size_t> colour;
     const auto put = [&] {
-      if (colour >= 0)
-        out += fmt::format("<i class=\"k{}\" style=\"left:{:.2f}%;width:{:.2f}%\"></i>", colour,
+      if (colour)
+        out += fmt::format("<i class=\"k{}\" style=\"left:{:.2f}%;width:{:.2f}%\"></i>", *colour,
             left, right - left);
     };
     for (const auto& span : life.spans) {
