@@ -85,7 +85,7 @@ Chart chart_of_series(const HistorySeries& series) {
   return chart;
 }
 
-/// " 6 look slower, by up to 53 %: more runs would tell."; empty: none does.
+/// " 6 series look slower, by up to 53 %; more runs would decide."; empty: none does.
 std::string undecided_losses(const History& history) {
   std::int64_t count = 0;
   double most = 0;
@@ -96,7 +96,7 @@ std::string undecided_losses(const History& history) {
     most = std::max(most, -verdict.share);
   }
   if (count == 0) return {};
-  return fmt::format(" {} look{} slower, by up to {}: more runs would tell.", count,
+  return fmt::format(" {} series look{} slower, by up to {}; more runs would decide.", count,
       count == 1 ? "s" : "", percent_text(most));
 }
 
@@ -107,7 +107,7 @@ std::string history_answer(const History& history) {
   const auto slower = std::count_if(history.series.begin(), history.series.end(),
       [](const HistorySeries& series) { return series.loss > 0; });
   if (slower == 0)
-    return fmt::format("<p>Nothing is proven slower.{}</p>\n", undecided_losses(history));
+    return fmt::format("<p>No series is proven slower.{}</p>\n", undecided_losses(history));
   std::string lines;
   for (const auto& series :
       std::span(history.series).first(static_cast<std::size_t>(std::min(slower, most))))
