@@ -378,7 +378,7 @@ function showCard(answer) {
   if (!last) {
     $('#use').textContent = answer.error ? 'This cannot be answered' :
       batches.length > 0 ? 'This batch cannot be shared out' :
-        /is not a multiple of seq_len/.test(card.why) ? 'The batch does not divide' : 'No layout fits';
+        card.odd_batch ? 'The batch does not divide' : 'No layout fits';
     for (const id of ['#headline', '#limit', '#measured']) say(id, '');
     list('#others', []);
     say('#held', '');

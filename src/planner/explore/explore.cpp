@@ -147,6 +147,9 @@ Json answer_to(const Json& asked) {
     }
     const auto one = explorer->answer(word);
     answer[word] = one ? *one : why_of(one.error());
+    const auto& request = (*question)->request;
+    if (!one && word == "card")
+      answer[word]["odd_batch"] = request.global_batch_tokens % request.seq_len != 0;
   }
   return answer;
 }
