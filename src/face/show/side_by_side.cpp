@@ -280,9 +280,9 @@ std::string summary_text(const SideBySide& both, const Side& first, const Side& 
       grouped(both.only_second), second.name);
   const auto cells = static_cast<std::int64_t>(both.winners.rows.size());
   if (cells > 0)
-    text += fmt::format(" Another layout is in front in {} of {}{}.", grouped(both.changed_winners),
+    text += fmt::format(" The fastest layout differs in {} of {}{}.", grouped(both.changed_winners),
         counted(cells, "cell"),
-        both.changed_winners > 0 && both.sure_changes == 0 ? "; none of it is sure" : "");
+        both.changed_winners > 0 && both.sure_changes == 0 ? "; no difference is certain" : "");
   return text;
 }
 
