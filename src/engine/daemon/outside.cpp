@@ -61,7 +61,7 @@ std::string next_text(const HandedOutPoints& all) {
 /// Sentence for a late result that does not count.
 std::string why_not_wanted(const TrialRow* trial, const OutsideAttempt& late) {
   if (trial == nullptr || late.revoked) return late.cause;
-  if (trial->outcome == Outcome::completed) return "Its trial was measured meanwhile.";
+  if (trial->outcome == Outcome::completed) return "Another result of its trial counts.";
   const bool is_out = trial->state == State::queued || trial->state == State::running;
   return is_out ? "Its lease was over, and its point has been handed out again." : late.cause;
 }
@@ -268,7 +268,8 @@ Result<Answer> Outside::record_open(const AttemptRow& attempt, const OutsideResu
   const bool counted = world_.attempts().at(attempt_id).counted;
   Answer answer;
   answer.text = fmt::format("{}: {}, recorded.", trial.slug, word_of(result.outcome));
-  if (late) answer.text += " Its lease was over, but no other result counts.";
+  if (late)
+    answer.text += " Its lease was over, but the point has no other result, so this one counts.";
   if (!records.doubt.empty()) answer.text += fmt::format(" It is not ranked: {}.", records.doubt);
   if (trial.state != State::ended) answer.text += " It is tried once more.";
   answer.counts = {{"counted", counted ? 1 : 0}, {"late", late ? 1 : 0}, {"again", 0}};
