@@ -482,8 +482,10 @@ std::string best_vars_text(const std::vector<AnsweredCell>& cells) {
       for (const auto* cell : all) {
         if (speed(cell) == speed(best)) equal.push_back(vars_text(cell->cell.vars));
       }
-      told.push_back(fmt::format("{}, {}: {} are equally fast.", name.cell.model,
-          counted(name.cell.gpus, "GPU"), fmt::join(equal, " and ")));
+      const auto last = equal.back();
+      equal.pop_back();
+      told.push_back(fmt::format("{}, {}: {} and {} are equally fast.", name.cell.model,
+          counted(name.cell.gpus, "GPU"), fmt::join(equal, ", "), last));
       continue;
     }
     told.push_back(fmt::format("{}, {}: {} {} {} values: {}.", name.cell.model,
