@@ -103,8 +103,9 @@ std::vector<std::string> unattended(const std::vector<SweepStatus>& sweeps) {
   return names;
 }
 
+/// `copied`: the database is a copy, in which `resume` is refused.
 std::string daemon_text(
-    const Session& session, Reader& reader, const std::vector<SweepStatus>& sweeps) {
+    const Session& session, Reader& reader, const std::vector<SweepStatus>& sweeps, bool copied) {
   if (!daemon_runs(session)) {
     // The commands that asked have ended, too: else they would have started a daemon.
     const auto requests = pending_requests(session.home);
@@ -116,6 +117,7 @@ std::string daemon_text(
                                 : fmt::format("{} requests wait", requests->size()));
     const auto open = unattended(sweeps);
     if (open.empty()) return "No daemon is running, and no sweep needs one.";
+    if (copied) return "No daemon is running.";
     return fmt::format(
         "No daemon is running; `shardsweep resume {}` continues.", fmt::join(open, " "));
   }
@@ -129,8 +131,8 @@ Result<StatusLook> look_at(const Session& session) {
   StatusLook look;
   // A full disk is told of even if the database can't be read.
   look.trouble = troubles(session.home);
-  if (const auto copy = copy_of_another(session))
-    look.trouble.push_back({.kind = TroubleKind::copied, .detail = *copy});
+  const auto copy = copy_of_another(session);
+  if (copy) look.trouble.push_back({.kind = TroubleKind::copied, .detail = *copy});
   if (session.options.format == Format::table && !session.options.of<StatusOptions>().watch) {
     for (const Trouble& one : look.trouble)
       say(text(one));
@@ -145,7 +147,7 @@ Result<StatusLook> look_at(const Session& session) {
       SHARDSWEEP_ASSIGN(look.jobs, reader->allocations({look.sweeps.front().id}));
     }
   }
-  look.daemon = daemon_text(session, *reader, look.sweeps);
+  look.daemon = daemon_text(session, *reader, look.sweeps, copy.has_value());
   look.daemon_runs = daemon_runs(session);
   return look;
 }
@@ -275,79 +277,30 @@ Result<ExitCode> watch_status(const Session& session) {
   return ExitCode::interrupted;
 }
 
-using Steps = std::vector<std::pair<std::string, std::string>>;
-
-/// A sentence, and below it command lines, each with what it does.
-std::string with_steps(const std::string& sentence, const Steps& steps) {
-  std::size_t width = 0;
-  for (const auto& [line, does] : steps)
-    width = std::max(width, line.size() + 2);
-  std::string text = sentence;
-  for (const auto& [line, does] : steps)
-    text += fmt::format("\n  {:{}}{}", line, does.empty() ? 0 : width, does);
-  return text;
+/// Refuses what --next would not heed.
+Result<void> check_next(const Options& options) {
+  if (options.names.empty() && !options.of<StatusOptions>().watch && !options.format_given &&
+      !options.wide)
+    return {};
+  return fault(FaultKind::invalid_input,
+      "--next speaks of this machine, in sentences: it takes no names, --watch, --format or "
+      "--wide.");
 }
-
-/// Steps of somebody who has no sweep.
-std::string first_steps(const Session& session) {
-  auto text = with_steps("No sweep yet. On this machine, in four minutes and without a GPU:",
-      {{"shardsweep presets quickstart >quickstart.yaml", ""},
-          {"shardsweep run quickstart.yaml", ""}});
-  std::error_code ignored;
-  if (stated_backend(session.options, {}) == Backend::slurm &&
-      !std::filesystem::exists(site_file_of(session), ignored))
-    text += with_steps("\nOn the Slurm cluster that this machine belongs to:",
-        {{"shardsweep init --on-a-node", "asks Slurm and one node how jobs are sent"}});
-  return text +
-      with_steps("\nWith your model and GPUs:",
-          {{"shardsweep suggest --model llama-3-8b --cluster h100-8x --gpus 64", ""},
-              {"shardsweep new my.yaml --model llama-3-8b --cluster h100-8x", ""}});
-}
-
-}  // namespace
-
-std::string next_steps(const SweepStatus& sweep) {
-  const auto& name = sweep.name;
-  const std::pair<std::string, std::string> browser{"shardsweep ui", "all of it in your browser"};
-  if (!is_over(sweep)) {
-    const bool active = sweep.state == "active";
-    return with_steps(fmt::format("'{}' {}: {} of {} trials have ended.", name,
-                          active ? "runs" : "is " + sweep.state,
-                          count_of(sweep.by_state, shardsweep::name(State::ended)), sweep.trials),
-        {{"shardsweep status " + name, "how far it is, and why it waits"},
-            {"shardsweep follow " + name, "to its end, here"},
-            {"shardsweep best " + name, "the fastest layouts so far"}, browser,
-            active ? std::pair{"shardsweep cancel " + name, std::string("end it")}
-                   : std::pair{"shardsweep resume " + name, std::string("go on")}});
-  }
-  if (sweep.state == "cancelled" && sweep.undecided > 0)
-    return with_steps(fmt::format("'{}' was cancelled: {} of {} trials have no result.", name,
-                          sweep.undecided, sweep.trials),
-        {{"shardsweep resume " + name, "go on"},
-            {"shardsweep best " + name, "the fastest layouts of what has run"},
-            {"shardsweep delete " + name, "remove it, with all that it has measured"}});
-  return with_steps(fmt::format("'{}' has ended: {}.", name, counted(sweep.trials, "trial")),
-      {{"shardsweep best " + name, "the fastest layout of each model and size"},
-          {"shardsweep heatmap " + name, "all of them beside each other"},
-          {"shardsweep results " + name, "every trial; 'shardsweep show TRIAL' explains one"},
-          {fmt::format("shardsweep report {0} -o {0}.html", name), "a page to share"}, browser});
-}
-
-namespace {
 
 Result<ExitCode> say_what_is_next(const Session& session) {
+  SHARDSWEEP_TRY(check_next(session.options));
   std::vector<SweepStatus> sweeps;
+  const auto copy = copy_of_another(session);
   std::error_code ignored;
   if (std::filesystem::exists(session.home.database, ignored)) {
     SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
-    SHARDSWEEP_ASSIGN(const auto all, reader->status({}));
-    sweeps = current_of(all);
-    if (!sweeps.empty()) say(daemon_text(session, *reader, all));
+    SHARDSWEEP_ASSIGN(sweeps, reader->status({}));
+    if (!sweeps.empty()) say(copy ? *copy : daemon_text(session, *reader, sweeps, false));
   }
-  const auto open = std::find_if(
-      sweeps.begin(), sweeps.end(), [](const SweepStatus& one) { return !is_over(one); });
-  std::string text = sweeps.empty() ? first_steps(session)
-                                    : next_steps(open == sweeps.end() ? sweeps.back() : *open);
+  const NextStepsForm form{
+      .width = terminal_of(STDOUT_FILENO).width, .only_reading = copy.has_value()};
+  const std::string text =
+      sweeps.empty() ? first_steps(session, form) : next_steps(sweep_to_go_on_with(sweeps), form);
   SHARDSWEEP_TRY(print_result(text + "\n'shardsweep help' lists the usual commands.\n"));
   return ExitCode::done;
 }

@@ -4,10 +4,15 @@
 #include "cli/commands/next_steps.hpp"
 #include "cli/grammar.hpp"
 #include "cli/session.hpp"
+#include "cli/terminal.hpp"
 
 #include <fmt/format.h>
 
+#include <unistd.h>
+
+#include <filesystem>
 #include <string>
+#include <system_error>
 
 namespace shardsweep {
 namespace {
@@ -27,10 +32,11 @@ Result<ExitCode> run_submit(const Session& session) {
   return ExitCode::done;
 }
 
-/// False as soon as this machine has had a sweep.
+/// True if the database has no sweep yet.
 bool is_first_sweep(const Session& session) {
   const auto reader = Reader::open(session.home.database);
-  if (!reader) return true;
+  std::error_code ignored;
+  if (!reader) return !std::filesystem::exists(session.home.database, ignored);
   const auto sweeps = (*reader)->sweeps();
   return sweeps && sweeps->empty();
 }
@@ -42,10 +48,13 @@ Result<ExitCode> run_run(const Session& session) {
   say(answer.text);
   SHARDSWEEP_ASSIGN(const ExitCode code, follow_sweeps(session, {sweep}, FollowFrom::submission));
   if (!first || code == ExitCode::interrupted) return code;
-  // A hint for somebody who has just begun, and never again.
-  SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
-  SHARDSWEEP_ASSIGN(const auto status, reader->status({sweep}));
-  if (!status.empty()) say(next_steps(status.front()));
+  // Shown after the first sweep of a database.
+  if (const auto reader = Reader::open(session.home.database)) {
+    const auto status = (*reader)->status({sweep});
+    if (status && !status->empty())
+      say(next_steps(
+          status->front(), {.width = terminal_of(STDERR_FILENO).width, .only_reading = false}));
+  }
   return code;
 }
 
