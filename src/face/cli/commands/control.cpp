@@ -61,13 +61,11 @@ RequestExtent expected_of(const Request& request, const VerbScope& meant) {
   return {.sweep = row->second.name, .trials = all.trials, .go = true};
 }
 
-/// Sentences for people; for programs the numbers of changes, as one row.
+/// Sentences for people; for programs also the numbers of changes, as one row.
 Result<ExitCode> tell(const Session& session, const std::string& text,
     const std::map<std::string, std::int64_t>& counts) {
-  if (session.options.format == Format::table) {
-    say(text);
-    return ExitCode::done;
-  }
+  say(text);
+  if (session.options.format == Format::table) return ExitCode::done;
   Table table;
   auto& row = table.rows.emplace_back();
   for (const auto& [what, count] : counts) {
