@@ -80,7 +80,11 @@ void drop_nodes_where_none(Table& table) {
     row.erase(row.begin() + at);
 }
 
-Result<Options> with_form(const Options& options, const std::vector<std::string_view>& pictures) {
+namespace {
+
+/// Options in the form that -o or --format names.
+Result<Options> formed_by_output(
+    const Options& options, const std::vector<std::string_view>& pictures) {
   Options formed = options;
   const bool to_terminal = options.out.empty() && ::isatty(STDOUT_FILENO) == 1;
   if (formed.picture == PictureForm::png && to_terminal)
@@ -96,6 +100,16 @@ Result<Options> with_form(const Options& options, const std::vector<std::string_
     endings += fmt::format("{}.{}", picture == pictures.back() ? " or " : ", ", picture);
   return fault(FaultKind::invalid_input,
       fmt::format("'{}': unknown file ending. Use {}, or add --format.", options.out, endings));
+}
+
+}  // namespace
+
+Result<Options> with_form(const Options& options, const std::vector<std::string_view>& pictures) {
+  SHARDSWEEP_ASSIGN(Options formed, formed_by_output(options, pictures));
+  if (formed.png_width > 0 && formed.picture != PictureForm::png)
+    return fault(
+        FaultKind::invalid_input, "--width is that of a PNG. Add -o FILE.png, or --format png.");
+  return formed;
 }
 
 std::string literal_of(const Value& value) {
