@@ -209,8 +209,9 @@ SweepSpec sweep_of(const Target& target) {
 void say_how_sure(const std::vector<ExtrapolatedCell>& cells) {
   for (const ExtrapolatedCell& cell : cells) {
     if (cell.test.runs > 0) continue;
-    say("These intervals are the model's own and untested: a test takes 19 runs of one size, and "
-        "runs of a smaller size no farther away than the guess.");
+    say("These intervals come from the time model alone and are untested. A test takes 19 runs of "
+        "one size, and runs of a smaller size at most as far from it as these GPUs are from "
+        "yours.");
     return;
   }
   say("95 % intervals, from how well this sweep's small jobs predict its large ones.");

@@ -7,7 +7,7 @@
 #include <string>
 
 int main(int argc, char** argv) {
-  // Alone it says what to do next.
+  // The program without arguments says what to do next.
   std::string status = "status";
   std::string next = "--next";
   std::array<char*, 4> alone{argv[0], status.data(), next.data(), nullptr};

@@ -189,8 +189,8 @@ Result<NewSweep> sweep_to_write(const Session& session) {
   if (!options.asked.trainer.empty() && options.asked.model.empty())
     return fault(FaultKind::invalid_input,
         fmt::format("Which model is {} to train? Give --model: a preset ('shardsweep presets' "
-                    "lists them), FILE.yaml or Hugging Face's config.json, and --cluster.",
-            options.asked.trainer));
+                    "lists them), FILE.yaml or Hugging Face's config.json{}.",
+            options.asked.trainer, options.asked.cluster.empty() ? ", and --cluster" : ""));
   SHARDSWEEP_ASSIGN(sweep.cluster,
       load_cluster(
           options.asked.cluster.empty() ? "this-machine" : options.asked.cluster, presets));
@@ -276,7 +276,8 @@ Result<ExitCode> run_new(const Session& session) {
         FaultKind::invalid_input, fmt::format("'{}' exists already; name another file", file));
   say(fmt::format("Wrote {0}. 'shardsweep plan {0}' shows what would run.", file));
   if (sweep.trainer != nullptr && session.options.asked.cluster.empty())
-    say(fmt::format("It is for {}: --cluster names yours.", sweep.cluster.name));
+    say(fmt::format(
+        "The file is for cluster '{}'; name yours with --cluster.", sweep.cluster.name));
   return ExitCode::done;
 }
 

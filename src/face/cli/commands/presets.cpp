@@ -239,10 +239,12 @@ Result<ExitCode> run_names(const Session& session) {
     const auto found = preset_names(session.installation.presets, each);
     names.insert(names.end(), found.begin(), found.end());
   }
-  Table table{.columns = {"name"}};
-  for (const std::string& name : names)
-    table.rows.push_back({Value(name)});
-  if (session.options.format_given) return print_table(table, table_style(session, {"name"}));
+  if (session.options.format_given) {
+    Table table{.columns = {"name"}};
+    for (const std::string& name : names)
+      table.rows.push_back({Value(name)});
+    return print_table(table, table_style(session, {"name"}));
+  }
   std::string text;
   for (const std::string& name : names)
     text += name + '\n';
