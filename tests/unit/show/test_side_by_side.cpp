@@ -57,8 +57,8 @@ TEST_CASE("layouts are joined by cell, and what has no partner is counted") {
   CHECK(both.worst_loss == doctest::Approx(0.05));
   CHECK(both.worst_layout == "dp8");
   CHECK(summary_text(both, before, after) ==
-      "2 layouts on both sides: 1 FASTER, 1 SLOWER. 1 only in a, 1 only in b. Another "
-      "layout is in front in 1 of 1 cell.");
+      "2 layouts on both sides: 1 FASTER, 1 SLOWER. 1 only in a, 1 only in b. The fastest "
+      "layout differs in 1 of 1 cell.");
 }
 
 TEST_CASE("the column that is compared is no part of a cell, another var is") {

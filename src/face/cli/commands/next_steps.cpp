@@ -41,7 +41,9 @@ std::string with_steps(
   return text;
 }
 
-bool is_open(const SweepStatus& sweep) { return !is_over(sweep) && sweep.state != "imported"; }
+bool is_open(const SweepStatus& sweep) {
+  return !is_over(sweep) && sweep.state != "imported";
+}
 
 std::vector<Step> steps_of_open(const SweepStatus& sweep) {
   const auto& name = sweep.name;
@@ -66,10 +68,9 @@ const SweepStatus& sweep_to_go_on_with(const std::vector<SweepStatus>& sweeps) {
 std::string next_steps(const SweepStatus& sweep, const NextStepsForm& form) {
   const auto& name = sweep.name;
   if (is_open(sweep))
-    return with_steps(
-        fmt::format("'{}' {}: {} of {} trials have ended.", name,
-            sweep.state == "active" ? "runs" : "is " + sweep.state, ended_trials(sweep),
-            sweep.trials),
+    return with_steps(fmt::format("'{}' {}: {} of {} trials have ended.", name,
+                          sweep.state == "active" ? "runs" : "is " + sweep.state,
+                          ended_trials(sweep), sweep.trials),
         steps_of_open(sweep), form);
   if (sweep.state == "cancelled" && sweep.undecided > 0)
     return with_steps(fmt::format("'{}' was cancelled: {} of {} trials have no result.", name,
@@ -78,9 +79,9 @@ std::string next_steps(const SweepStatus& sweep, const NextStepsForm& form) {
             {"shardsweep best " + name, "the fastest layouts of what has run"},
             {"shardsweep delete " + name, "remove it, with all that it has measured", true}},
         form);
-  return with_steps(fmt::format("'{}' {}: {}.", name,
-                        sweep.state == "imported" ? "was imported" : "has ended",
-                        counted(sweep.trials, "trial")),
+  return with_steps(
+      fmt::format("'{}' {}: {}.", name, sweep.state == "imported" ? "was imported" : "has ended",
+          counted(sweep.trials, "trial")),
       {{"shardsweep best " + name, "the fastest layout of each model and size"},
           {"shardsweep heatmap " + name, "all cells in one table"},
           {"shardsweep results " + name, "every trial; 'shardsweep show TRIAL' explains one"},
