@@ -3,6 +3,7 @@
 
 #include "picture/heatmap_picture.hpp"
 #include "picture/svg.hpp"
+#include "report/cells_of_page.hpp"
 #include "report/charts.hpp"
 #include "report/page.hpp"
 #include "show/cell_text.hpp"
@@ -86,7 +87,7 @@ std::string frontier_page(std::span<const Frontier> frontiers, const std::string
     const auto* title = frontier.by == FrontierCost::memory ? "Speed against memory of a GPU"
                                                             : "Speed against nodes";
     body += fmt::format("<section>\n<h2>{}</h2>\n<p class=\"faint\">{}</p>\n", title,
-        xml_escaped(frontier.table.note));
+        xml_escaped(without_options(frontier.table.note)));
     body += "<div class=\"small-charts\">\n";
     for (const Chart& chart : charts_of(frontier))
       body += fmt::format(

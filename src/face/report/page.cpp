@@ -3,6 +3,7 @@
 
 #include "picture/heatmap_picture.hpp"
 #include "picture/svg.hpp"
+#include "report/cells_of_page.hpp"
 #include "report/grid.hpp"
 #include "report/page_assets.hpp"
 #include "report/sections.hpp"
@@ -94,7 +95,8 @@ std::string html_table(const Table& table, std::string_view caption, const CellL
   for (const auto& row : table.rows) {
     out += "<tr>";
     for (const auto& column : columns) {
-      const auto text = humanised(unit_column(table.columns, row, column.index), row[column.index]);
+      const auto text = without_options(
+          humanised(unit_column(table.columns, row, column.index), row[column.index]));
       const auto to = link ? link(row, column.index) : std::string();
       const auto content = to.empty()
           ? xml_escaped(text)
