@@ -33,14 +33,15 @@ enum class TroubleKind : std::uint8_t {
   silent,         ///< running jobs whose leads have stopped writing
   unreadable,     ///< attempts that have ended and whose records can't be read
   unloaded,       ///< a sweep whose stored file can't be read
+  unwatched,      ///< a sweep that is not measured again, since what it watches can't be read
   submitting,     ///< submissions that the scheduler is long in answering
   nearly_full,    ///< little space is left, or few inodes
 };
 /// Words in `status --format json` and in the file.
-inline constexpr std::array<std::string_view, 18> trouble_words{"disk_full", "read_only",
+inline constexpr std::array<std::string_view, 19> trouble_words{"disk_full", "read_only",
     "no_permission", "folder_gone", "disk_error", "database", "requests", "scheduler", "copied",
     "unanswered", "deferred", "refused", "unclaimed", "silent", "unreadable", "unloaded",
-    "submitting", "nearly_full"};
+    "unwatched", "submitting", "nearly_full"};
 
 [[nodiscard]] constexpr std::string_view name(TroubleKind kind) {
   return trouble_words[static_cast<std::size_t>(kind)];

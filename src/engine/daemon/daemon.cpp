@@ -104,7 +104,8 @@ Result<void> Daemon::forget_others() {
 
 Result<void> Daemon::tick() {
   Result<void> done = guarded([this] { return pass(); });
-  health_.note_unloaded(sweeps_.unloaded());
+  health_.note_sweeps(TroubleKind::unloaded, sweeps_.unloaded());
+  health_.note_sweeps(TroubleKind::unwatched, sweeps_.unwatched());
   return health_.note_pass(std::move(done), desk_.has_unsent());
 }
 

@@ -31,9 +31,9 @@ class Health {
       const std::string& sweep, std::int32_t attempts, Timestamp since, const std::string& why) {
     troubles_.set_unreadable(sweep, attempts, since, why);
   }
-  /// The sweeps, by name, whose stored files can't be read, and why.
-  void note_unloaded(const std::map<std::string, std::string>& why) {
-    troubles_.set_unloaded(world_, why, parts_.clock.now());
+  /// Replaces the sweeps, by name, that have trouble of this kind, and why.
+  void note_sweeps(TroubleKind kind, const std::map<std::string, std::string>& why) {
+    troubles_.set_of_sweeps(kind, world_, why, parts_.clock.now());
   }
   /// True if storage fails now, or failed a moment ago: other failures then are its fault.
   [[nodiscard]] bool storage_fails() const;

@@ -34,17 +34,14 @@ void Remeasuring::plan() {
   for (const auto& [id, sweep] : world_.sweeps()) {
     const bool ours = sweep.state == SweepState::active && sweep.backend != Backend::outside &&
         sweep.backend != Backend::imported && !sweeps_.is_apart(id);
-    if (!ours || world_.index().is_open(id)) continue;
-    if (!asks(sweep)) {
-      if (sweep.remeasure_at != 0) world_.edit(sweep)->remeasure_at = 0;
+    const bool over = ours && !world_.index().is_open(id);
+    if (!over || !asks(sweep)) {
+      if (over && sweep.remeasure_at != 0) world_.edit(sweep)->remeasure_at = 0;
       sweeps_.note_watched(id, "");
       continue;
     }
     const auto done = in_work_of(id, [&, row = &sweep] { return plan(*row); });
-    if (!done) {
-      log_error(done.error().what);
-      sweeps_.note_watched(id, done.error().what);
-    }
+    if (!done) log_error(done.error().what);
   }
 }
 
@@ -61,7 +58,7 @@ Result<bool> Remeasuring::begin(const SweepRow& sweep, const SweepContext& conte
     put_off(sweep, asked);
     // A snapshot is the sweep's own. Its image is the one that lies there when it has ended.
     if (asked.on != RemeasureOn::image || !was.empty()) return false;
-    SHARDSWEEP_ASSIGN(world_.edit(sweep)->remeasured_was, watched_now(context, was));
+    SHARDSWEEP_ASSIGN(world_.edit(sweep)->remeasured_was, watched_now(sweep, context, was));
     return false;
   }
   if (now < sweep.remeasure_at) return false;
@@ -72,8 +69,7 @@ Result<bool> Remeasuring::begin(const SweepRow& sweep, const SweepContext& conte
     if (used_s >= budget_h * hour_s) return false;
   }
   if (asked.on == RemeasureOn::runner && was.empty()) was = context.spec.runner.snapshot_hash;
-  SHARDSWEEP_ASSIGN(std::string is, watched_now(context, was));
-  sweeps_.note_watched(sweep.id, "");
+  SHARDSWEEP_ASSIGN(std::string is, watched_now(sweep, context, was));
   if (was.empty()) was = is;
   if (asked.on != RemeasureOn::time && is == was) {
     world_.edit(sweep)->remeasured_was = std::move(was);
@@ -87,6 +83,13 @@ Result<bool> Remeasuring::begin(const SweepRow& sweep, const SweepContext& conte
 }
 
 Result<std::string> Remeasuring::watched_now(
+    const SweepRow& sweep, const SweepContext& context, const std::string& was) {
+  auto is = read_watched(context, was);
+  sweeps_.note_watched(sweep.id, is ? "" : is.error().what);
+  return is;
+}
+
+Result<std::string> Remeasuring::read_watched(
     const SweepContext& context, const std::string& was) const {
   switch (context.spec.remeasure.on) {
     case RemeasureOn::time:

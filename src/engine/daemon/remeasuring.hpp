@@ -25,8 +25,11 @@ class Remeasuring {
   /// False: it is not due, or there is nothing new to measure.
   [[nodiscard]] Result<bool> begin(const SweepRow& sweep, const SweepContext& context);
   void put_off(const SweepRow& sweep, const Remeasure& asked);
-  /// Hash of what the sweep asks to watch; `was` if it watches nothing.
+  /// Reads it, and notes for `status` why it can't be read.
   [[nodiscard]] Result<std::string> watched_now(
+      const SweepRow& sweep, const SweepContext& context, const std::string& was);
+  /// Hash of what the sweep asks to watch; `was` if it watches nothing.
+  [[nodiscard]] Result<std::string> read_watched(
       const SweepContext& context, const std::string& was) const;
   [[nodiscard]] Result<void> add(const SweepRow& sweep, const std::vector<NewFinal>& due);
 

@@ -14,7 +14,7 @@
 namespace shardsweep {
 namespace {
 
-/// Without the quoted text behind it.
+/// First line, without the quoted text.
 std::string first_line(const std::string& why) {
   return why.substr(0, why.find('\n'));
 }
@@ -63,12 +63,10 @@ Result<SweepContext*> Sweeps::context_of(const SweepRow& sweep) {
   return context;
 }
 
-std::map<std::string, std::string> Sweeps::unloaded() const {
+std::map<std::string, std::string> Sweeps::named(const std::map<SweepId, std::string>& why) const {
   std::map<std::string, std::string> names;
-  for (const auto* of : {&unloaded_, &unwatched_}) {
-    for (const auto& [id, why] : *of)
-      if (const SweepRow* sweep = world_.sweep(id)) names.emplace(sweep->name, why);
-  }
+  for (const auto& [id, words] : why)
+    if (const SweepRow* sweep = world_.sweep(id)) names.emplace(sweep->name, words);
   return names;
 }
 

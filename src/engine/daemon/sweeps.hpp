@@ -47,9 +47,10 @@ class Sweeps {
     unloaded_.erase(id);
     unwatched_.erase(id);
   }
-  /// By name, those whose files could not be read, or what they watch to be measured again, and
-  /// why.
-  [[nodiscard]] std::map<std::string, std::string> unloaded() const;
+  /// Names of sweeps whose files could not be read, and why.
+  [[nodiscard]] std::map<std::string, std::string> unloaded() const { return named(unloaded_); }
+  /// Names of sweeps that are not measured again, since what they watch could not be read, and why.
+  [[nodiscard]] std::map<std::string, std::string> unwatched() const { return named(unwatched_); }
   /// Notes why what a sweep watches could not be read; empty: it could.
   void note_watched(SweepId id, const std::string& why);
 
@@ -69,6 +70,8 @@ class Sweeps {
   void tell_searches();
 
  private:
+  [[nodiscard]] std::map<std::string, std::string> named(
+      const std::map<SweepId, std::string>& why) const;
   [[nodiscard]] Result<SweepContext*> read_context(const SweepRow& sweep);
   [[nodiscard]] Result<void> keep_secrets(const std::string& name, SweepSpec& sweep) const;
   [[nodiscard]] const SweepContext& known(SweepId id) const;

@@ -92,15 +92,13 @@ void Troubles::set_unreadable(
   if (attempts > 0) all_.push_back({TroubleKind::unreadable, sweep, why, since, attempts, 0});
 }
 
-void Troubles::set_unloaded(
-    const World& world, const std::map<std::string, std::string>& why, Timestamp now) {
+void Troubles::set_of_sweeps(TroubleKind kind, const World& world,
+    const std::map<std::string, std::string>& why, Timestamp now) {
   std::erase_if(all_, [&](const Trouble& one) {
-    return one.kind == TroubleKind::unloaded &&
-        (!why.contains(one.where) || !is_active(world, one.where));
+    return one.kind == kind && (!why.contains(one.where) || !is_active(world, one.where));
   });
   for (const auto& [sweep, words] : why) {
-    if (is_active(world, sweep) && find(TroubleKind::unloaded, sweep) == nullptr)
-      raise(TroubleKind::unloaded, sweep, words, now);
+    if (is_active(world, sweep) && find(kind, sweep) == nullptr) raise(kind, sweep, words, now);
   }
 }
 

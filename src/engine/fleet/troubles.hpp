@@ -28,9 +28,9 @@ class Troubles {
   /// Attempts of a sweep that have ended and can't be read, since when, and why; 0: none.
   void set_unreadable(
       const std::string& sweep, std::int32_t attempts, Timestamp since, const std::string& why);
-  /// Replaces the active sweeps, by name, whose files can't be read, and why.
-  void set_unloaded(
-      const World& world, const std::map<std::string, std::string>& why, Timestamp now);
+  /// Replaces the active sweeps, by name, that have trouble of this kind, and why.
+  void set_of_sweeps(TroubleKind kind, const World& world,
+      const std::map<std::string, std::string>& why, Timestamp now);
   /// Replaces the troubles of submissions by those in the rows, and drops refusals of sweeps that
   /// no longer wait for a job.
   void set_submissions(const World& world);

@@ -252,6 +252,10 @@ std::string text(const Trouble& one) {
       return fmt::format(
           "Nothing of sweep '{}' is started{}: {}. Submit its file again, or delete the sweep.",
           one.where, when, said);
+    case TroubleKind::unwatched:
+      return fmt::format(
+          "Sweep '{}' is not measured again: {}. The next try is at its next `remeasure: every`.",
+          one.where, said);
     default:
       return storage_text(one);
   }

@@ -168,7 +168,7 @@ TEST_CASE("an image is measured again if its file is another one") {
   CHECK(c.count("trials WHERE again <> 0") == 3);
   const auto log =
       shardsweep::testing::must(read_file(c.home.database.parent_path() / "log", 1 << 20));
-  CHECK(log.find("trouble: Nothing of sweep 'a' is started") != std::string::npos);
+  CHECK(log.find("trouble: Sweep 'a' is not measured again: ") != std::string::npos);
   CHECK(log.find(image) != std::string::npos);
 }
 

@@ -56,14 +56,15 @@ TEST_CASE("a sweep whose file can't be read is a trouble while it is active and 
   rows.sweeps[2] = {.id = 2, .name = "over", .state = SweepState::cancelled};
   const World world(std::move(rows));
   Troubles troubles;
-  troubles.set_unloaded(world, {{"small", "'program'"}, {"over", "'program'"}}, second);
-  troubles.set_unloaded(world, {{"small", "'program'"}}, 5 * second);
+  troubles.set_of_sweeps(
+      TroubleKind::unloaded, world, {{"small", "'program'"}, {"over", "'program'"}}, second);
+  troubles.set_of_sweeps(TroubleKind::unloaded, world, {{"small", "'program'"}}, 5 * second);
   REQUIRE(troubles.shown(5 * second).size() == 1);
   CHECK(
       troubles.all().front() == Trouble{TroubleKind::unloaded, "small", "'program'", second, 1, 0});
   CHECK(concerns(troubles.all().front(), "small"));
   CHECK_FALSE(concerns(troubles.all().front(), "other"));
-  troubles.set_unloaded(world, {}, 6 * second);
+  troubles.set_of_sweeps(TroubleKind::unloaded, world, {}, 6 * second);
   CHECK(troubles.all().empty());
 }
 
