@@ -137,16 +137,19 @@ void find_folders(const Home& home, Table& table) {
 }
 
 Result<void> check_output(const Home& home, const std::filesystem::path& file) {
+  if (file.empty()) return {};
   std::error_code ignored;
+  // Of a relative path of which no part exists, weakly_canonical() leaves all as it is.
   const auto canonical = [&](const std::filesystem::path& path) {
-    return std::filesystem::weakly_canonical(path, ignored).string();
+    return std::filesystem::weakly_canonical(std::filesystem::absolute(path, ignored), ignored)
+        .string();
   };
   const std::string written = canonical(file);
   const std::string database = canonical(home.database);
-  if (file.empty() || !written.starts_with(database)) return {};
-  const std::string behind = written.substr(database.size());
-  const bool kept = behind.empty() || behind == "-wal" || behind == "-shm" ||
-      behind == "-journal" || behind == ".d" || behind.starts_with(".d/");
+  const std::string folder = canonical(home.dir());
+  const bool kept = written == folder || written.starts_with(folder + "/") || written == database ||
+      written == database + "-wal" || written == database + "-shm" ||
+      written == database + "-journal";
   if (!kept) return {};
   return fault(FaultKind::rejected,
       fmt::format("{} belongs to the database: write another file.", file.string()));
