@@ -29,7 +29,7 @@ void Deciding::decide() {
   decided_ = more || stale ? Over{} : over_now();
 }
 
-/// Whether the database, which tells what budgets have been used, lacks what this pass has seen.
+/// True if this pass has changes that gpu_seconds() does not see yet.
 bool Deciding::has_stale_budget() const {
   return !world_.changes().empty() &&
       std::any_of(world_.sweeps().begin(), world_.sweeps().end(), [&](const auto& entry) {

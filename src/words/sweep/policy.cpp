@@ -71,7 +71,7 @@ const auto policy_table = std::to_array<PolicyField>({
     {"limits", "max_points", PolicyUnit::count, at<&Policy::max_points>, 1, 1e8, "largest grid; a larger one is probably a mistake"},
     {"limits", "max_stored_left_out", PolicyUnit::count, at<&Policy::max_stored_left_out>, 0, 1e7, "points left out that are stored one by one; the rest is counted"},
     {"limits", "max_nodes", PolicyUnit::count, at<&Policy::max_nodes>, 0, 1e6, "most nodes in use at once; 0 sets no limit"},
-    {"limits", "max_gpu_hours", PolicyUnit::hours, at<&Policy::max_gpu_hours>, 0, 1e9, "no attempt starts beyond this; 0 sets no limit"},
+    {"limits", "max_gpu_hours", PolicyUnit::hours, at<&Policy::max_gpu_hours>, 0, 1e9, "nothing is assigned beyond this; a trial that was assigned ahead may still start; 0 sets no limit"},
     {"limits", "max_allocations", PolicyUnit::count, at<&Policy::max_allocations>, 0, 10000, "most allocations at once; 0 means four on a cluster, one on this machine"},
     {"limits", "max_pending", PolicyUnit::count, at<&Policy::max_pending>, 0, 10000, "most allocations waiting in the queue; 0 sets no limit"},
     {"limits", "partition_share", PolicyUnit::percent, at<&Policy::partition_share>, 1, 100, "most of a partition's nodes, for all sweeps of a database; 100% sets no limit"},
