@@ -330,11 +330,16 @@ void remove_unfinished(const fs::path& folder) {
   }
 }
 
-/// Moves a copy to the place that its hash names. An existing copy there is the same.
+/// Moves a copy to the place that its hash names. An existing copy there is the same; it becomes as
+/// young as a new one, so that `gc` keeps it for its command.
 Result<void> move_into_place(const fs::path& made, const fs::path& place) {
   if (::rename(made.c_str(), place.c_str()) == 0) return sync_folder(place.parent_path());
   const int why = errno;
-  if (why == ENOTEMPTY || why == EEXIST) return {};
+  if (why == ENOTEMPTY || why == EEXIST) {
+    std::error_code ignored;
+    fs::last_write_time(place, fs::file_time_type::clock::now(), ignored);
+    return {};
+  }
   errno = why;
   return system_fault("cannot make", place);
 }

@@ -69,13 +69,17 @@ bool is_snapshot_of_any(
       });
 }
 
-/// Whether the path is a live folder or what is packed of one. The names decide, which hold a
-/// token: rows name a folder by the path that its database had then, through a link or elsewhere.
+/// True if the path is a live folder, what is packed of one, or of a live allocation's controls.
+/// The names decide, which hold a token: rows name a folder by the path that its database had then,
+/// through a link or elsewhere.
 bool is_live(const std::vector<std::string>& folders, const fs::path& path) {
   const std::string name = path.filename().string();
+  const std::string kind = path.parent_path().filename().string();
   return std::any_of(folders.begin(), folders.end(), [&](const fs::path& folder) {
-    return folder.parent_path().filename() == path.parent_path().filename() &&
-        name.starts_with(folder.filename().string());
+    const std::string live = folder.filename().string();
+    if (folder.parent_path().filename() == kind) return name.starts_with(live);
+    return kind == "attempts" &&
+        (name.starts_with("control." + live) || name.starts_with("probe." + live));
   });
 }
 
