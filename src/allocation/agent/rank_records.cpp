@@ -55,6 +55,7 @@ void RankRecords::read(
     if (!record) {
       if (garbage_++ == 0) here_.log.line(fmt::format("rank {}: {}", rank, record.error().what));
     } else if (record->nonce.empty() || record->nonce == here_.spec.nonce) {
+      begun_.insert(rank);
       into.emplace_back(rank, *std::move(record));
     }
   }

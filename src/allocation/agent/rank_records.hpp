@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -27,6 +28,8 @@ class RankRecords {
   /// Reads all ranks to their end, once one has ended. A result is a runner's last record, so at
   /// most the last 4 MiB of a file are read.
   [[nodiscard]] std::vector<std::pair<int, Record>> read_to_end();
+  /// True if this rank has written a record: its program has begun.
+  [[nodiscard]] bool has_any_of(int rank) const { return begun_.contains(rank); }
   /// Lines so far that are no records.
   [[nodiscard]] std::int64_t garbage() const { return garbage_; }
 
@@ -35,6 +38,7 @@ class RankRecords {
 
   const AttemptHere& here_;
   std::map<int, LineReader> readers_;  ///< readers by rank
+  std::set<int> begun_;
   double others_read_at_s_ = 0;
   std::int64_t garbage_ = 0;
 };

@@ -138,7 +138,8 @@ void RunningAttempt::rank_is_noted() {
   fail_point("node.rank_ended");
 }
 
-std::optional<Evidence> RunningAttempt::failure_of(const RankExit& exit, bool told) {
+std::optional<Evidence> RunningAttempt::failure_of(
+    const RankExit& exit, bool told, bool has_trained) {
   const Timestamp at = here_.clock.now();
   if (exit.not_started)
     return evidence_of_no_start(
@@ -146,8 +147,10 @@ std::optional<Evidence> RunningAttempt::failure_of(const RankExit& exit, bool to
   if (!exit.by_signal && exit.rank < 0) return step_->exit_evidence(exit.status, told);
   if (!exit.by_signal) {
     const std::string last = last_line_of(here_.log_of(exit.rank));
-    auto refused = spec().container ? evidence_of_no_container(exit.rank, exit.status, last, at)
-                                    : std::nullopt;
+    const bool has_begun = has_trained || records_.has_any_of(exit.rank);
+    auto refused = spec().container
+        ? evidence_of_no_container(exit.rank, exit.status, last, at, has_begun)
+        : std::nullopt;
     if (refused) return refused;
     return evidence_of_exit(
         exit.rank, exit.status, at, last, trainer_ ? ExitCodes::any : ExitCodes::contract);

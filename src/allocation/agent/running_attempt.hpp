@@ -62,7 +62,8 @@ class RunningAttempt final : public RanksOutside {
   [[nodiscard]] std::vector<RankExit> exits() override {
     return ranks_.take_exits(spec().container.has_value());
   }
-  [[nodiscard]] std::optional<Evidence> failure_of(const RankExit& exit, bool told) override;
+  [[nodiscard]] std::optional<Evidence> failure_of(
+      const RankExit& exit, bool told, bool has_trained) override;
   void rank_is_noted() override;
   void reap_orphans() override { ranks_.reap_orphans(); }
   [[nodiscard]] std::optional<Evidence> look_at_storage(bool watched) override;

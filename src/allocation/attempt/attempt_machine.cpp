@@ -130,7 +130,9 @@ void AttemptMachine::take_exit(const RankExit& exit) {
   if (terminated) life_.findings().see_termination(now.s);
   const bool failed = exit.by_signal || exit.status != 0;
   life_.see_exit(exit.rank,
-      failed ? ranks_->failure_of(exit, life_.findings().was_told_just_now(now.s)) : std::nullopt,
+      failed ? ranks_->failure_of(
+                   exit, life_.findings().was_told_just_now(now.s), life_.watch().step() > 0)
+             : std::nullopt,
       now);
 }
 

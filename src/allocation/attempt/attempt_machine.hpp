@@ -71,7 +71,9 @@ class RanksOutside {
   /// Exits since the last call.
   [[nodiscard]] virtual std::vector<RankExit> exits() = 0;
   /// Evidence of an exit with a code other than 0. `told`: the node agent was told to stop.
-  [[nodiscard]] virtual std::optional<Evidence> failure_of(const RankExit& exit, bool told) = 0;
+  /// `has_trained`: train steps of the attempt have been seen.
+  [[nodiscard]] virtual std::optional<Evidence> failure_of(
+      const RankExit& exit, bool told, bool has_trained) = 0;
   virtual void rank_is_noted() {}
   virtual void reap_orphans() = 0;
   /// `watched`: a rank that prints without end counts.

@@ -263,11 +263,11 @@ Evidence evidence_of_no_start(int rank, int error, const std::string& what, Time
 }
 
 std::optional<Evidence> evidence_of_no_container(
-    int rank, int exit_code, const std::string& last_line, Timestamp at) {
-  constexpr int lowest =
-      125;  // the runtime itself; 126: can't start it in the container; 127: no such program
-  constexpr int highest = 127;
-  if (exit_code < lowest || exit_code > highest || !last_line.starts_with("Error: "))
+    int rank, int exit_code, const std::string& last_line, Timestamp at, bool has_begun) {
+  constexpr int runtime_failed = 125;  // 126: it can't start the program
+  constexpr int no_such_program = 127;
+  if (has_begun || exit_code < runtime_failed || exit_code > no_such_program ||
+      !last_line.starts_with("Error: "))
     return std::nullopt;
   return evidence_of_no_start(rank, ENOEXEC, one_line(last_line, longest_quote), at);
 }

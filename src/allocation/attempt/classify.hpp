@@ -51,9 +51,10 @@ enum class ExitCodes : std::uint8_t { contract, any };
 [[nodiscard]] Evidence evidence_of_no_start(
     int rank, int error, const std::string& what, Timestamp at);
 /// Evidence of a container's runtime that refused before the rank began: its codes, and its word as
-/// the last line. Empty: what is in the container has ended so.
+/// the last line. Empty: what is in the container has ended so. `has_begun`: it has, as its records
+/// or train steps say.
 [[nodiscard]] std::optional<Evidence> evidence_of_no_container(
-    int rank, int exit_code, const std::string& last_line, Timestamp at);
+    int rank, int exit_code, const std::string& last_line, Timestamp at, bool has_begun);
 /// Blames storage that could not keep what was written: `why` becomes the cause. What the ranks did
 /// afterwards says nothing of the trial. Records, an out-of-memory, a refusal and a requested end
 /// stay the cause.

@@ -190,13 +190,15 @@ TEST_CASE("a result and a failure of another program are none of the attempt") {
 TEST_CASE("a container's runtime that refuses has started nothing") {
   const std::string said =
       "Error: runc: runc create failed: operation not permitted: OCI permission denied";
-  const auto refused = evidence_of_no_container(3, 126, said, 9);
+  const auto refused = evidence_of_no_container(3, 126, said, 9, false);
   REQUIRE(refused);
   CHECK(refused->ending.outcome == Outcome::lost);
   CHECK(refused->ending.start_error != 0);
   CHECK(refused->ending.cause == "rank 3 did not start: " + said);
-  CHECK(evidence_of_no_container(0, 125, "Error: short-name did not resolve", 9));
+  CHECK(evidence_of_no_container(0, 125, "Error: short-name did not resolve", 9, false));
   // Of what is in the container.
-  CHECK_FALSE(evidence_of_no_container(0, 127, "train.sh: line 3: nsys: command not found", 9));
-  CHECK_FALSE(evidence_of_no_container(0, 1, said, 9));
+  CHECK_FALSE(
+      evidence_of_no_container(0, 127, "train.sh: line 3: nsys: command not found", 9, false));
+  CHECK_FALSE(evidence_of_no_container(0, 1, said, 9, false));
+  CHECK_FALSE(evidence_of_no_container(3, 126, said, 9, true));
 }

@@ -179,7 +179,7 @@ std::vector<RankExit> PlayedRanks::exits() {
   return exits;
 }
 
-std::optional<Evidence> PlayedRanks::failure_of(const RankExit& exit, bool told) {
+std::optional<Evidence> PlayedRanks::failure_of(const RankExit& exit, bool told, bool) {
   const Timestamp at = now().at;
   if (exit.not_started)
     return evidence_of_no_start(exit.rank, exit.not_started->error, exit.not_started->what, at);

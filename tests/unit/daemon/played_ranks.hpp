@@ -75,7 +75,8 @@ class PlayedRanks final : public RanksOutside {
   [[nodiscard]] std::optional<Evidence> look_at_programs(bool) override { return std::nullopt; }
   void look_at_pace(PaceOfNode&) override {}
   [[nodiscard]] std::vector<RankExit> exits() override;
-  [[nodiscard]] std::optional<Evidence> failure_of(const RankExit& exit, bool told) override;
+  [[nodiscard]] std::optional<Evidence> failure_of(
+      const RankExit& exit, bool told, bool has_trained) override;
   void reap_orphans() override {}
   [[nodiscard]] std::optional<Evidence> look_at_storage(bool) override { return std::nullopt; }
   [[nodiscard]] bool all_gone() const override;
