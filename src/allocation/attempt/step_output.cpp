@@ -117,8 +117,9 @@ bool was_cancelled(std::string_view output_before) {
       line.find(" DUE TO ") == std::string_view::npos;
 }
 
-/// Says nothing about the trial, as the end of a whole job by somebody.
+/// Says nothing about the trial, as the end of a whole job by somebody. A preemption stays one.
 void blame_cancellation(Evidence& killed) {
+  if (killed.ending.outcome == Outcome::preempted) return;
   if (killed.ending.signal != SIGKILL && killed.ending.signal != SIGTERM) return;
   killed.ending = {.outcome = Outcome::reaped,
       .cause = "its step was cancelled (scancel)",

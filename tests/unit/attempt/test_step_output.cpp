@@ -37,6 +37,9 @@ TEST_CASE("a step that somebody has cancelled says nothing about its trial") {
   };
   CHECK(outcome("srun: Job step aborted: Waiting up to 5 seconds\n" + cancelled + killed) ==
       Outcome::reaped);
+  // What is told to stop by its scheduler is preempted, also if that cancels its step.
+  CHECK(evidence_of_step(cancelled + "srun: error: n1: task 0: Terminated\n", 143, 9, true)
+            .ending.outcome == Outcome::preempted);
   // After a failed task srun cancels the others.
   CHECK(outcome(killed + cancelled) == Outcome::crashed);
   CHECK(outcome(cancelled + "srun: error: n1: task 0: Segmentation fault\n") == Outcome::crashed);
