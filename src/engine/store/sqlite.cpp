@@ -61,6 +61,17 @@ Fault fault_of(int code, const std::string& where, std::string_view words) {
   return {kind_of(code), std::move(what)};
 }
 
+/// SQLite does not name what a system call has said. 0: none has failed.
+int system_error_of(sqlite3* handle, int code) {
+  const int kind = code & 0xff;
+  const bool failed = kind == SQLITE_IOERR || kind == SQLITE_CANTOPEN;
+  return handle != nullptr && failed ? sqlite3_system_errno(handle) : 0;
+}
+
+std::string said_by_system(int error) {
+  return error == 0 ? std::string() : fmt::format(" ({})", std::strerror(error));
+}
+
 int flags_of(OpenMode mode) {
   switch (mode) {
     case OpenMode::create:
@@ -96,16 +107,15 @@ void fail(FaultKind kind, std::string what) {
 void fail(sqlite3* handle, const std::string& where, int code) {
   const int extended = handle != nullptr ? sqlite3_extended_errcode(handle) : code;
   std::string words = handle != nullptr ? sqlite3_errmsg(handle) : sqlite3_errstr(code);
-  // SQLite does not name what a system call has said.
-  const int said =
-      handle != nullptr && (extended & 0xff) == SQLITE_IOERR ? sqlite3_system_errno(handle) : 0;
-  if (said != 0) words += fmt::format(" ({})", std::strerror(said));
+  words += said_by_system(system_error_of(handle, extended));
   throw SqliteError(extended, fault_of(code, where, words));
 }
 
 void fail_by_errno(int error, const Database& database) {
   if (error == 0) return;
-  fail(nullptr, database.name(), error == ENOSPC ? SQLITE_FULL : SQLITE_IOERR);
+  const int code = error == ENOSPC ? SQLITE_FULL : SQLITE_IOERR;
+  throw SqliteError(
+      code, fault_of(code, database.name(), sqlite3_errstr(code) + said_by_system(error)));
 }
 
 Database::Database(const std::filesystem::path& file, OpenMode mode, int busy_timeout_ms)
@@ -113,7 +123,8 @@ Database::Database(const std::filesystem::path& file, OpenMode mode, int busy_ti
   const int code = sqlite3_open_v2(name_of(file, mode).c_str(), &handle_,
       flags_of(mode) | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, nullptr);
   if (code != SQLITE_OK) {
-    const Fault why = fault_of(code, file.string(), sqlite3_errstr(code));
+    const Fault why = fault_of(
+        code, file.string(), sqlite3_errstr(code) + said_by_system(system_error_of(handle_, code)));
     sqlite3_close(handle_);
     throw SqliteError(code, why);
   }
