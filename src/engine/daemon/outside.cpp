@@ -59,11 +59,15 @@ std::string next_text(const HandedOutPoints& all) {
 }
 
 /// Sentence for a late result that does not count.
-std::string why_not_wanted(const TrialRow* trial, const OutsideAttempt& late) {
+std::string why_not_wanted(
+    const TrialRow* trial, const OutsideAttempt& late, const SweepRow& sweep) {
   if (trial == nullptr || late.revoked) return late.cause;
   if (trial->outcome == Outcome::completed) return "Another result of its trial counts.";
   const bool is_out = trial->state == State::queued || trial->state == State::running;
-  return is_out ? "Its lease was over, and its point has been handed out again." : late.cause;
+  if (is_out) return "Its lease was over, and its point has been handed out again.";
+  const bool waits = trial->state == State::planned || trial->outcome == Outcome::lost;
+  if (!waits || sweep.state == SweepState::active) return late.cause;
+  return fmt::format("Its lease was over, and its sweep is {}.", word_of(sweep.state));
 }
 
 Result<void> check_asked(const HandOut& asked) {
@@ -296,7 +300,8 @@ Result<std::optional<OutsideAttempt>> Outside::known_attempt(const std::string& 
 }
 
 /// The trial, which may have ended and then be in the database alone.
-Result<const TrialRow*> Outside::trial_of(const OutsideAttempt& late, const std::string& sweep) {
+Result<const TrialRow*> Outside::adopt_trial_of(
+    const OutsideAttempt& late, const std::string& sweep) {
   if (const TrialRow* trial = world_.trial(late.trial)) return trial;
   SHARDSWEEP_ASSIGN(
       auto found, parts_.store.select_trials({fmt::format("{}/{}", sweep, late.slug)}, ""));
@@ -319,9 +324,9 @@ Result<Answer> Outside::record_late(const std::string& id, const OutsideResult& 
   if (sweep == nullptr) return fault(FaultKind::corrupt, "a trial without its sweep");
   SHARDSWEEP_ASSIGN(const OutsidePoint point, expected(*sweep, known->trial));
   SHARDSWEEP_TRY(check(result, point));
-  SHARDSWEEP_ASSIGN(const TrialRow* trial, trial_of(*known, sweep->name));
+  SHARDSWEEP_ASSIGN(const TrialRow* trial, adopt_trial_of(*known, sweep->name));
   if (is_still_wanted(world_, *known)) return record_anew(*known, result);
-  const std::string why = why_not_wanted(trial, *known);
+  const std::string why = why_not_wanted(trial, *known, *sweep);
   keep_beside(id, *known, result, point, why);
   return Answer{.text = fmt::format("{}: kept, and not counted: {}", known->slug, why),
       .counts = {{"counted", 0}, {"late", 1}, {"again", 0}}};

@@ -39,7 +39,7 @@ class Outside {
   [[nodiscard]] Result<Answer> record_open(const AttemptRow& attempt, const OutsideResult& result);
   /// Looks first at uncommitted rows, then in the database.
   [[nodiscard]] Result<std::optional<OutsideAttempt>> known_attempt(const std::string& id);
-  [[nodiscard]] Result<const TrialRow*> trial_of(
+  [[nodiscard]] Result<const TrialRow*> adopt_trial_of(
       const OutsideAttempt& late, const std::string& sweep);
   [[nodiscard]] Result<Answer> record_late(const std::string& id, const OutsideResult& result);
   [[nodiscard]] Result<Answer> record_anew(const OutsideAttempt& late, const OutsideResult& result);

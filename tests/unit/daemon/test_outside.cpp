@@ -153,7 +153,7 @@ TEST_CASE("a late result counts as long as nobody else has the point") {
   }
 }
 
-TEST_CASE("a late result of a point that was given up counts, whoever is asked") {
+TEST_CASE("a late result of a point that was given up counts, also after a restart of the daemon") {
   PlayedSweep given_up = handed;
   given_up.settings = "retry: {elsewhere: 1}";
   given_up.micro_batch = {1};
@@ -263,6 +263,18 @@ TEST_CASE("a paused sweep hands out nothing new, and takes results") {
   CHECK(site.id_of_next("w1") == id);
   CHECK(site.next("w2")["points"].empty());
   CHECK(site.record(id).counts.at("counted") == 1);
+}
+
+TEST_CASE("a late result of a sweep that is paused is kept, and the answer says so") {
+  OutsideCase site;
+  const std::string id = site.id_of_next("w1");
+  site.clock.advance(static_cast<Timestamp>((hour + 1) * 1e6));
+  site.tick();
+  CHECK_FALSE(site.ask(Verb::pause, {"a"}).fault);
+  const Answer late = site.record(id);
+  REQUIRE_FALSE(late.fault);
+  CHECK(late.counts.at("counted") == 0);
+  CHECK(late.text.find("its sweep is paused") != std::string::npos);
 }
 
 TEST_CASE("what can't be is refused, and changes nothing") {
