@@ -18,8 +18,8 @@ namespace shardsweep {
 [[nodiscard]] std::optional<std::filesystem::path> other_database(
     const Home& home, const std::filesystem::path& folder);
 
-/// Where the folder of an allocation or an attempt is, with its files or packed: where a row names
-/// it, else of the same names in this home.
+/// The folder of an allocation or an attempt, plain or packed: at its row's path, else at the same
+/// path below this home.
 [[nodiscard]] std::filesystem::path folder_here(
     const Home& home, const std::filesystem::path& folder);
 
