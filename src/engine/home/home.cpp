@@ -114,8 +114,8 @@ Result<void> check_text(const fs::path& database) {
     const std::size_t length = character_length(rest);
     if (length == 0)
       return fault(FaultKind::invalid_input,
-          fmt::format("the database can't lie at {}: the path has bytes that are no UTF-8, and "
-                      "files of the database name it. Set --db or SHARDSWEEP_DB to another one",
+          fmt::format("the database's path {} is not valid UTF-8, which its files need. Set --db "
+                      "or SHARDSWEEP_DB to another path.",
               in_quotes(path)));
     rest.remove_prefix(length);
   }

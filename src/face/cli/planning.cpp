@@ -208,7 +208,7 @@ void pass_environment(SiteSpec& site) {
 Fault no_slurm(const Session& session, const SweepSpec& sweep, const SiteSpec& site, Fault why) {
   // A site file that says so was written where Slurm is.
   const std::string next = site.backend == Backend::slurm
-      ? "Try again when it does."
+      ? "Run this on that cluster's login node, or try again when Slurm answers."
       : fmt::format(
             "On that cluster's login node write 'backend: slurm', account and partition "
             "into {}.",
