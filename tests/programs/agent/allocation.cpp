@@ -4,6 +4,7 @@
 #include "machine/processes.hpp"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <fcntl.h>
 #include <sys/wait.h>
@@ -11,6 +12,9 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <string>
 
 namespace shardsweep::test {
 
@@ -68,6 +72,16 @@ pid_t Allocation::wait_at(const std::string& point) {
   const bool reached = wait_until([&] { return (pid = points_.at(point)) != 0; });
   REQUIRE_MESSAGE(reached, "nobody came to " << point << ": " << log());
   return pid;
+}
+
+void Allocation::let_go_on(pid_t stopped) {
+  const bool stands = wait_until([&] {
+    std::ifstream file(fmt::format("/proc/{}/stat", stopped));
+    const std::string stat((std::istreambuf_iterator<char>(file)), {});
+    return stat.find(") T ") != std::string::npos;
+  });
+  REQUIRE(stands);
+  ::kill(stopped, SIGCONT);
 }
 
 std::optional<int> Allocation::wait_exit() {

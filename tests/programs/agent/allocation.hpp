@@ -34,6 +34,8 @@ class Allocation : public DaemonSide {
   void fail_at(const std::string& points) { armed_ = points; }
   /// Until one of them is there; its pid.
   pid_t wait_at(const std::string& point);
+  /// Lets a process that stops at a point go on, once it stands still: the point is told before.
+  static void let_go_on(pid_t stopped);
   void go_on(const std::string& point) const { points_.go_on(point); }
   /// Exit code of the lead, or -signal.
   [[nodiscard]] std::optional<int> wait_exit();

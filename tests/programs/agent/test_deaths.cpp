@@ -320,7 +320,7 @@ TEST_CASE("a stopped node agent is a lost node after its lease") {
   const pid_t lead = allocation.wait_at("lead.launched");
   allocation.wait_at("node.launched_said");
   allocation.wait_steps(attempt, 2);
-  ::kill(lead, SIGCONT);
+  Allocation::let_go_on(lead);
   CHECK(allocation.wait_exit() == 0);
   CHECK(allocation.marked().empty());
   const auto ended = allocation.ended(attempt.attempt);
@@ -340,7 +340,7 @@ TEST_CASE("a stopped lead takes up from where its node agent has left it") {
   ::kill(allocation.node_agent(), SIGKILL);
   CHECK(allocation.wait_clean());
   CHECK(!allocation.ended(attempt.attempt));
-  ::kill(lead, SIGCONT);
+  Allocation::let_go_on(lead);
   CHECK(allocation.wait_exit() == 0);
   CHECK(allocation.ended(attempt.attempt)->ending.outcome == Outcome::node_failure);
   CHECK(allocation.bye() == "node lost");

@@ -114,7 +114,7 @@ SLURMD_NODENAME=n7 SLURM_NODEID=0 exec "$@"
   job.start();
   const pid_t lead = job.wait_at("lead.claimed_written");
   job.wait_at("node.ready_said");
-  ::kill(lead, SIGCONT);
+  Allocation::let_go_on(lead);
   CHECK(job.wait_exit() == 0);
   const auto findings = job.findings();
   REQUIRE(findings.size() == 1);
