@@ -189,13 +189,21 @@ RunnerOfRow runner_of(const Statement::Use& row, std::size_t hardware) {
       row.view(ranked_code), hardware};
 }
 
-void take_runs(Database& database, const Source& source, const std::string& only,
-    const Hardware& hardware, Runners& runners, AnswerMaker& maker, RankedCells& cells) {
-  Statement select(database, best_sql(source, group_expression(database), "IS NULL", only));
-  auto row = select.use(source.chosen.sweeps, source.chosen.trials);
+/// Rows of the runs that an answer is of.
+struct RankedRows {
+  Database& database;
+  const Source& source;
+  const std::string& only;  ///< a condition
+  const Hardware& hardware;
+};
+
+void take_runs(const RankedRows& rows, Runners& runners, AnswerMaker& maker, RankedCells& cells) {
+  Statement select(
+      rows.database, best_sql(rows.source, group_expression(rows.database), "IS NULL", rows.only));
+  auto row = select.use(rows.source.chosen.sweeps, rows.source.chosen.trials);
   while (row.next()) {
     const Run run{row.integer(ranked_trial), row.real(ranked_speed)};
-    const auto on = hardware.of(row.integer(ranked_sweep));
+    const auto on = rows.hardware.of(row.integer(ranked_sweep));
     const auto runner = runners.see(runner_of(row, on), true, run.trial);
     RunsOfCell& cell = cells.of(row, runner, on);
     if (row.null(ranked_group)) {
@@ -207,12 +215,11 @@ void take_runs(Database& database, const Source& source, const std::string& only
 }
 
 /// Takes contaminated runs of software that has ranked runs, too: other software wins nothing.
-void take_contaminated(Database& database, const Source& source, const std::string& only,
-    const Hardware& hardware, Runners& runners, RankedCells& cells) {
-  Statement select(database, best_sql(source, "NULL", "= 'contaminated'", only));
-  auto row = select.use(source.chosen.sweeps, source.chosen.trials);
+void take_contaminated(const RankedRows& rows, Runners& runners, RankedCells& cells) {
+  Statement select(rows.database, best_sql(rows.source, "NULL", "= 'contaminated'", rows.only));
+  auto row = select.use(rows.source.chosen.sweeps, rows.source.chosen.trials);
   while (row.next()) {
-    const auto on = hardware.of(row.integer(ranked_sweep));
+    const auto on = rows.hardware.of(row.integer(ranked_sweep));
     const auto runner = runners.find(runner_of(row, on), true);
     if (runner < runners.size())
       cells.of(row, runner, on)
@@ -282,8 +289,9 @@ std::vector<AnsweredCell> answered_cells(
   RankedCells cells(database);
   const Hardware hardware(database);
   const auto only = only_ranked(database, at);
-  take_runs(database, source, only, hardware, runners, maker, cells);
-  take_contaminated(database, source, only, hardware, runners, cells);
+  const RankedRows rows{database, source, only, hardware};
+  take_runs(rows, runners, maker, cells);
+  take_contaminated(rows, runners, cells);
   const auto left_out = left_out_of(cells, runners);
   std::vector<AnsweredCell> answered;
   answered.reserve(cells.all().size());

@@ -6,6 +6,7 @@
 #include "cli/command.hpp"
 #include "cli/grammar.hpp"
 #include "cli/passing.hpp"
+#include "cli/printing.hpp"
 #include "cli/session.hpp"
 #include "fleet/verbs.hpp"
 
