@@ -203,7 +203,7 @@ class Decider {
                   facts.policy.max_gpu_hours),
               .cancelled_by = CancelledBy::budget});
     }
-    // What was assigned ahead comes back unstarted.
+    // Trials that were assigned ahead come back unstarted.
     for (const auto& [id, allocation] : world_.allocations())
       if (allocation.sweep == sweep.id && takes_work(allocation)) drain(allocation);
   }

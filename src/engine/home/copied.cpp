@@ -42,7 +42,7 @@ std::optional<fs::path> other_database(const Home& home, const fs::path& folder)
   const fs::path database = dir.substr(0, dir.size() - ending.size());
   std::error_code error;
   const bool is_there = fs::exists(database, error);
-  // What can't be looked at may be there, and somebody else's.
+  // A database that can't be looked at may be there, and somebody else's.
   if (error) return database;
   // A link that was left where this database had been leads here.
   if (!is_there || fs::equivalent(database, home.database, error)) return std::nullopt;

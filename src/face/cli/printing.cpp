@@ -139,7 +139,7 @@ void find_folders(const Home& home, Table& table) {
 Result<void> check_output(const Home& home, const std::filesystem::path& file) {
   if (file.empty()) return {};
   std::error_code ignored;
-  // Of a relative path of which no part exists, weakly_canonical() leaves all as it is.
+  // weakly_canonical() leaves a relative path of which no part exists as it is.
   const auto canonical = [&](const std::filesystem::path& path) {
     return std::filesystem::weakly_canonical(std::filesystem::absolute(path, ignored), ignored)
         .string();

@@ -47,7 +47,7 @@ std::string verdict_sentence(const ReportView& view, const CellAnswer& answer) {
   if (!doubts.empty())
     text +=
         fmt::format("<p class=\"faint\">Doubts: {}.</p>\n", xml_escaped(without_options(doubts)));
-  // Nobody runs a published table again.
+  // A published table is not run again.
   if (!answer.settling.text.empty() && !view.is_imported())
     text += fmt::format("<p>{}.</p>\n", xml_escaped(capitalised(answer.settling.text)));
   if (!answer.mixed.empty())

@@ -260,7 +260,7 @@ class Findings {
     if (guess->time.nominal) {
       say("The cluster file has no speed of its GPUs, so the prediction gives shares and no "
           "times.");
-      // Who asks why memory ran out has another question.
+      // A reader who asks why memory ran out has another question.
       if (measured) say("`shardsweep calibrate` measures the speed.");
     } else if (step_ms && *step_ms > 0 && guess->step_s > 0) {
       const double times = *step_ms / ms_per_s / guess->step_s;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What somebody does next with a sweep: as command lines, for `shardsweep` alone and after the
+// Next steps with a sweep, as command lines: for `shardsweep` alone and after the
 // first `run`.
 #pragma once
 
