@@ -306,6 +306,11 @@ bool Judge::breaks_rule(const GridPoint& at) const {
       find_rule_of_runner(at.point) != none;
 }
 
+bool Judge::adds_up(std::string_view constraint) {
+  return constraint != fixed_names[gpus] && constraint != fixed_names[world] &&
+      constraint != fixed_names[batch];
+}
+
 bool Judge::could_start(const GridPoint& at, const Finding& finding) {
   const auto& layout = at.point.layout;
   const bool divides = layout.dp % layout.dp_replicate == 0;

@@ -50,6 +50,10 @@ class Judge {
   /// True if a trainer could start the layout, because its numbers divide.
   [[nodiscard]] static bool could_start(const GridPoint& at, const Finding& finding);
 
+  /// False for a constraint of points whose GPUs or batch do not add up: products of axes make many
+  /// of them, and few were meant.
+  [[nodiscard]] static bool adds_up(std::string_view constraint);
+
   /// Names of the constraints; the runner's may share one.
   [[nodiscard]] const std::vector<std::string>& constraints() const { return names_; }
   /// Points so far that came as far as the excludes.

@@ -12,6 +12,7 @@
 #include "search/cell_search.hpp"
 #include "search/sweep_search.hpp"
 #include "sweep/launch.hpp"
+#include "sweep/passed_variables.hpp"
 #include "text/numbers.hpp"
 #include "text/placeholders.hpp"
 
@@ -261,15 +262,6 @@ void warn_of_budget(const SweepSpec& sweep, Plan& plan) {
           searched ? "may" : "will"));
 }
 
-/// True for a variable that a library below the trainer reads by itself.
-bool is_read_by_libraries(std::string_view variable) {
-  constexpr auto first_words = std::to_array<std::string_view>(
-      {"NCCL_", "RCCL_", "TORCH", "PYTORCH", "CUDA", "CUBLAS", "CUDNN", "NVTE_", "XLA_", "HSA_",
-          "HIP_", "UCX_", "FI_", "GLOO_", "OMP_", "MKL_", "KMP_", "TRITON_"});
-  return std::any_of(first_words.begin(), first_words.end(),
-      [&](std::string_view first) { return variable.starts_with(first); });
-}
-
 /// A trainer that reads flags alone runs each value alike.
 void warn_of_untold_vars(const SweepSpec& sweep, std::vector<std::string>& warnings) {
   const auto& trainer = sweep.runner.trainer;
@@ -344,24 +336,19 @@ Result<Plan> make_plan(const SweepSpec& sweep, std::vector<Guess>& guesses) {
 }
 
 std::string why_nothing_runs(const Plan& plan) {
-  // Products of axes make points whose GPUs or batch do not add up: few of them were meant.
-  constexpr auto of_products = std::to_array<std::string_view>({"gpus", "world", "batch"});
-  const auto is_of_products = [&](const auto& left_out) {
-    return std::find(of_products.begin(), of_products.end(), left_out.first) != of_products.end();
-  };
   const auto& all = plan.left_out_by_constraint;
-  const bool some_add_up = !std::all_of(all.begin(), all.end(), is_of_products);
-  const auto counts = [&](const auto& left_out) {
-    const auto& hours = plan.left_out_gpu_hours;
-    return hours.empty() ? !some_add_up || !is_of_products(left_out)
-                         : hours.contains(left_out.first);
+  const auto& hours = plan.left_out_gpu_hours;
+  const bool some_add_up = std::any_of(
+      all.begin(), all.end(), [](const auto& one) { return Judge::adds_up(one.first); });
+  const auto counts = [&](const std::string& constraint) {
+    return hours.empty() ? !some_add_up || Judge::adds_up(constraint) : hours.contains(constraint);
   };
   const std::string* found = nullptr;
   std::int64_t most = 0;
-  for (const auto& left_out : all) {
-    if (left_out.second <= most || !counts(left_out)) continue;
-    found = &left_out.first;
-    most = left_out.second;
+  for (const auto& [constraint, points] : all) {
+    if (points <= most || !counts(constraint)) continue;
+    found = &constraint;
+    most = points;
   }
   const auto example = found == nullptr ? plan.examples.end() : plan.examples.find(*found);
   return example == plan.examples.end() ? std::string() : example->second.verdict.why;

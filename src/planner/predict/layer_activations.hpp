@@ -11,7 +11,7 @@ namespace shardsweep {
 /// One family's habits for one point.
 struct Habits {
   const MemoryFamily& family;
-  const RunTraits& run;
+  RunTraits run;
   bool plain;  // two matrices in the feed-forward part
   bool flash;
   bool fused_norm;

@@ -118,8 +118,7 @@ RunTraits traits_of_kernel(std::string_view kernel) {
   } else if (says(unfused_attention) || torch) {
     traits.flash_attention = false;
   }
-  // Where attention is eager, so are norms that the text does not name. A fused attention alone, as
-  // of a table that compares its kernels, says that norms are not: it would name them.
+  // Tables that compare kernels name all fused ones: a text without norms has none that are fused.
   if (!text.empty()) traits.fused_norm = says(fused_norms);
   return traits;
 }

@@ -354,8 +354,7 @@ std::string confirmations_text(const FinalVerdict& verdict, double resolve) {
 
 }  // namespace
 
-std::string final_text(
-    const FinalVerdict& verdict, const FinalsSettings& settings, double pair_gpu_hours) {
+std::string final_text(const FinalVerdict& verdict, const FinalsSettings& settings) {
   const std::string evidence = evidence_text(verdict);
   if (verdict.by_clock)
     return fmt::format(
@@ -371,15 +370,10 @@ std::string final_text(
   if (verdict.on_first != Difference::undecided)
     return fmt::format("UNDECIDED: {} ({}{})",
         word_text(verdict.on_first, verdict.share, settings.resolve), evidence, others);
-  std::string text = fmt::format("UNDECIDED: {}", evidence);
-  if (verdict.more_pairs == 0) return text;
-  text += "; " +
+  if (verdict.more_pairs == 0) return fmt::format("UNDECIDED: {}", evidence);
+  return fmt::format("UNDECIDED: {}; {}", evidence,
       decided_by(verdict.more_pairs,
-          verdict.more_pairs == 1 ? "more pair of final runs" : "more pairs of final runs");
-  if (pair_gpu_hours > 0)
-    text +=
-        fmt::format(", {:.2g} GPU-hours", pair_gpu_hours * static_cast<double>(verdict.more_pairs));
-  return text;
+          verdict.more_pairs == 1 ? "more pair of final runs" : "more pairs of final runs"));
 }
 
 namespace {

@@ -104,9 +104,8 @@ struct Finals {
     const std::vector<FinalRun>& runs, const FinalsSettings& settings);
 
 /// `FASTER by 1.2 % (0.9 to 1.5 %, 5 pairs)`, `SAME: within 1 % (…)`, `UNDECIDED: …; about 3
-/// more pairs would tell`. `pair_gpu_hours`: of one more pair; 0: not known.
-[[nodiscard]] std::string final_text(
-    const FinalVerdict& verdict, const FinalsSettings& settings, double pair_gpu_hours = 0);
+/// more pairs of final runs would decide it`.
+[[nodiscard]] std::string final_text(const FinalVerdict& verdict, const FinalsSettings& settings);
 
 /// More runs than these are not started to decide what the noise hides.
 inline constexpr std::int64_t most_worth_starting = 50;

@@ -76,21 +76,24 @@ std::string missing_text(const std::vector<std::string>& names) {
   return fmt::format("{} {} not set in this shell", text, names.size() == 1 ? "is" : "are");
 }
 
+bool is_read_by_libraries(std::string_view variable) {
+  constexpr std::array<std::string_view, 22> of_trainers{"HF_", "WANDB_", "TRANSFORMERS_", "TORCH",
+      "NCCL_", "CUDA_", "OMP_", "MKL_", "TRITON_", "MLFLOW_", "COMET_", "XLA_", "NVTE_", "UCX_",
+      "GLOO_", "PYTORCH_", "CUDNN_", "CUBLAS_", "RCCL_", "HSA_", "HIP_", "FI_"};
+  return std::any_of(of_trainers.begin(), of_trainers.end(),
+      [&](std::string_view it) { return variable.starts_with(it); });
+}
+
 std::vector<std::string> withheld_variables(
     const SweepSpec& sweep, const std::vector<std::string>& shell) {
-  constexpr std::array<std::string_view, 18> of_trainers{"HF_", "WANDB_", "TRANSFORMERS_", "TORCH",
-      "NCCL_", "CUDA_", "OMP_", "MKL_", "TRITON_", "MLFLOW_", "COMET_", "XLA_", "NVTE_", "UCX_",
-      "GLOO_", "PYTORCH_", "CUDNN_", "CUBLAS_"};
   std::vector<std::string> names;
   for (const std::string& entry : shell) {
     const std::string name = entry.substr(0, entry.find('='));
-    const bool is_read = std::any_of(of_trainers.begin(), of_trainers.end(),
-        [&](std::string_view it) { return name.starts_with(it); });
     const bool is_passed = is_passed_on(name) || sweep.env.contains(name) ||
         sweep.secrets.contains(name) ||
         std::any_of(sweep.pass_env.begin(), sweep.pass_env.end(),
             [&](const auto& passed) { return is_passed_by(passed, name); });
-    if (is_read && !is_passed) names.push_back(name);
+    if (is_read_by_libraries(name) && !is_passed) names.push_back(name);
   }
   std::sort(names.begin(), names.end());
   return names;

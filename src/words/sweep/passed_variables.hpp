@@ -30,6 +30,9 @@ struct PassedVariables {
 /// "WANDB_API_KEY and HF_TOKEN are not set in this shell": in a sentence.
 [[nodiscard]] std::string missing_text(const std::vector<std::string>& names);
 
+/// True if trainers and their libraries read the variable by themselves.
+[[nodiscard]] bool is_read_by_libraries(std::string_view variable);
+
 /// Variables of this shell that trainers and their libraries read, and that ranks on this
 /// machine do not get.
 [[nodiscard]] std::vector<std::string> withheld_variables(

@@ -304,9 +304,7 @@ TEST_CASE("a verdict says its interval, its pairs, and what would settle it") {
   const FinalVerdict open = finals_of({a, b}, runs, {}).verdicts.front();
   CHECK(open.difference == Difference::undecided);
   CHECK(open.more_pairs > 0);
-  const std::string text = final_text(open, {}, 0.5);
-  CHECK(text.find("more pairs of final runs would decide it") != std::string::npos);
-  CHECK(text.find("GPU-hours") != std::string::npos);
+  CHECK(final_text(open, {}).find("more pairs of final runs would decide it") != std::string::npos);
 }
 
 namespace {
