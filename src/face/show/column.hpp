@@ -5,10 +5,16 @@
 
 #include "show/table_view.hpp"
 
+#include <shardsweep/described.hpp>
 #include <shardsweep/point.hpp>
 
+#include <concepts>
+#include <functional>
+#include <initializer_list>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -36,6 +42,35 @@ using View = std::vector<Column<Row>>;
 /// The value, or NULL for 0: numbers that were predicted or measured are positive.
 [[nodiscard]] inline Value known(double value) {
   return value > 0 ? Value(value) : Value();
+}
+
+// A field's value; an optional that is empty is NULL.
+
+inline Value value_of(const std::string& field) {
+  return field;
+}
+template <class T>
+requires std::integral<T> || std::floating_point<T> Value value_of(T field) {
+  if constexpr (std::integral<T>) return static_cast<std::int64_t>(field);
+  return static_cast<double>(field);
+}
+template <class T>
+Value value_of(const std::optional<T>& field) {
+  return field ? value_of(*field) : Value();
+}
+
+/// Columns of these fields of `described<Row>`, in their order.
+template <class Row>
+[[nodiscard]] View<Row> field_columns(std::initializer_list<std::string_view> names) {
+  View<Row> columns;
+  for (const auto name : names) {
+    visit_fields<Row>([&](const auto& field) {
+      if (field.name != name) return;
+      columns.push_back({std::string(name),
+          [member = field.member](const Row& row) { return value_of(row.*member); }});
+    });
+  }
+  return columns;
 }
 
 /// Value of an axis: the word of an axis of words, else the number. A switch is 0 or 1, which

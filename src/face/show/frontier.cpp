@@ -4,14 +4,18 @@
 #include "show/frontier.hpp"
 
 #include "answer/verdict.hpp"
-#include "show/rows.hpp"
+#include "show/column.hpp"
+#include "show/ranked_layouts.hpp"
 #include "text/numbers.hpp"
+
+#include <shardsweep/typed_rows.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <initializer_list>
 #include <map>
-#include <optional>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
@@ -20,7 +24,7 @@ namespace {
 
 /// A layout of one group with its cost.
 struct Offer {
-  std::size_t row = 0;  ///< row in the table of layouts
+  const RankedLayout* layout = nullptr;
   double cost = 0;
   LayoutSpeed ranked{};
   bool beaten = false;
@@ -30,110 +34,69 @@ struct Alternatives {
   std::string title;
   std::vector<Offer> offers;
 };
+using ByTitle = std::map<std::string, Alternatives>;
 
-class Layouts {
- public:
-  explicit Layouts(const Table& table) : rows_(table) {
-    const auto behind = std::find(table.columns.begin(), table.columns.end(), "runner_version");
-    const auto runs = std::find(table.columns.begin(), table.columns.end(), "repeats");
-    if (behind < runs) vars_.assign(behind + 1, runs);
+/// Title of a group: the settings that its layouts have in common.
+std::string title_of_group(const RankedLayouts& all, const RankedLayout& layout, bool with_size) {
+  std::string title = layout.model;
+  if (with_size)
+    title +=
+        ", " + (layout.nodes > 0 ? counted(layout.nodes, "node") : counted(layout.gpus, "GPU"));
+  title += fmt::format(", seq_len {}", layout.seq_len);
+  for (std::size_t i = 0; i < all.settings.size(); ++i) {
+    std::string value;  // a sweep without this var has none
+    fill_field(value, layout.settings[i]);
+    if (!value.empty()) title += fmt::format(", {} {}", all.settings[i], value);
   }
-
-  [[nodiscard]] const Rows& rows() const { return rows_; }
-  [[nodiscard]] const std::vector<std::string>& vars() const { return vars_; }
-
-  /// Whole nodes, or GPUs where any world is smaller than a node.
-  [[nodiscard]] std::string size_column() const {
-    for (std::size_t row = 0; row < rows_.size(); ++row) {
-      if (rows_.integer(row, "nodes") == 0) return "gpus";
-    }
-    return "nodes";
-  }
-
-  /// Title of a group: the settings that its layouts have in common.
-  [[nodiscard]] std::string title(std::size_t row, bool with_size) const {
-    auto title = rows_.text(row, "model");
-    const auto nodes = rows_.integer(row, "nodes");
-    if (with_size)
-      title +=
-          ", " + (nodes > 0 ? counted(nodes, "node") : counted(rows_.integer(row, "gpus"), "GPU"));
-    title += fmt::format(", seq_len {}", rows_.text(row, "seq_len"));
-    for (const auto& var : vars_) {
-      const auto value = rows_.text(row, var);  // a sweep without this var has none
-      if (!value.empty()) title += fmt::format(", {} {}", var, value);
-    }
-    return title;
-  }
-
-  [[nodiscard]] LayoutSpeed ranked(std::size_t row, double factor) const {
-    return {rows_.number(row, "tokens_per_s_per_gpu").value_or(0) * factor,
-        std::max<std::int64_t>(rows_.integer(row, "repeats"), 1),
-        rows_.number(row, "repeat_spread"), rows_.number(row, "resolution").value_or(0), 0,
-        step_noise_of(rows_.number(row, "step_spread").value_or(0), rows_.integer(row, "steps")),
-        rows_.number(row, "others_cpu").value_or(0)};
-  }
-
- private:
-  Rows rows_;
-  std::vector<std::string> vars_;
-};
+  return title;
+}
 
 /// Groups by model, sequence length and size: the text of a title would put 16 nodes before 2.
-std::vector<Alternatives> in_order(
-    const std::map<std::string, Alternatives>& groups, const Layouts& layouts) {
+std::vector<Alternatives> in_order(ByTitle groups) {
   std::vector<Alternatives> all;
   all.reserve(groups.size());
-  for (const auto& [title, group] : groups)
-    all.push_back(group);
-  const auto& rows = layouts.rows();
-  const auto key = [&rows](const Alternatives& group) {
-    const auto row = group.offers.front().row;
-    return std::tuple(
-        rows.text(row, "model"), rows.integer(row, "seq_len"), rows.integer(row, "gpus"));
+  for (auto& [title, group] : groups) {
+    group.title = title;
+    all.push_back(std::move(group));
+  }
+  const auto key = [](const Alternatives& group) {
+    const RankedLayout& first = *group.offers.front().layout;
+    return std::tie(first.model, first.seq_len, first.gpus);
   };
   std::stable_sort(
       all.begin(), all.end(), [&](const auto& a, const auto& b) { return key(a) < key(b); });
   return all;
 }
 
-std::vector<Alternatives> by_memory(const Layouts& layouts, std::int64_t& unknown) {
-  std::map<std::string, Alternatives> groups;
-  const auto& rows = layouts.rows();
-  for (std::size_t row = 0; row < rows.size(); ++row) {
-    const auto memory = rows.number(row, "peak_memory_bytes");
-    if (!memory) {
+std::vector<Alternatives> by_memory(const RankedLayouts& all, std::int64_t& unknown) {
+  ByTitle groups;
+  for (const RankedLayout& one : all.rows) {
+    if (one.peak_memory_bytes)
+      groups[title_of_group(all, one, true)].offers.push_back(
+          {&one, static_cast<double>(*one.peak_memory_bytes), one.speed()});
+    else
       ++unknown;
-      continue;
-    }
-    const auto title = layouts.title(row, true);
-    auto& group = groups[title];
-    group.title = title;
-    group.offers.push_back({row, *memory, layouts.ranked(row, 1)});
   }
-  return in_order(groups, layouts);
+  return in_order(std::move(groups));
 }
 
 /// The winner of each world, by the tokens/s of the whole world.
-std::vector<Alternatives> by_nodes(const Layouts& layouts, const std::string& column) {
-  std::map<std::string, std::map<double, Offer>> fastest;
-  const auto& rows = layouts.rows();
-  for (std::size_t row = 0; row < rows.size(); ++row) {
-    const double cost = rows.number(row, column).value_or(0);
-    const double gpus = rows.number(row, "gpus").value_or(1);
-    const Offer offer{row, cost, layouts.ranked(row, gpus)};
-    if (rows.integer(row, "rank") > 1) continue;  // the answer of its cell names another one
-    auto& best = fastest[layouts.title(row, false)];
-    const auto [place, fresh] = best.try_emplace(cost, offer);
+std::vector<Alternatives> by_worlds(const RankedLayouts& all, bool by_nodes) {
+  std::map<std::string, std::map<std::int64_t, Offer>> fastest;
+  for (const RankedLayout& one : all.rows) {
+    if (one.rank > 1) continue;  // the answer of its cell names another one
+    const std::int64_t size = by_nodes ? one.nodes : one.gpus;
+    const Offer offer{&one, static_cast<double>(size), one.speed(static_cast<double>(one.gpus))};
+    auto& best = fastest[title_of_group(all, one, false)];
+    const auto [place, fresh] = best.try_emplace(size, offer);
     if (!fresh && offer.ranked.value > place->second.ranked.value) place->second = offer;
   }
-  std::map<std::string, Alternatives> groups;
-  for (auto& [title, offers] : fastest) {
-    auto& group = groups[title];
-    group.title = title;
-    for (auto& [cost, offer] : offers)
-      group.offers.push_back(offer);
+  ByTitle groups;
+  for (const auto& [title, offers] : fastest) {
+    for (const auto& [size, offer] : offers)
+      groups[title].offers.push_back(offer);
   }
-  return in_order(groups, layouts);
+  return in_order(std::move(groups));
 }
 
 /// Sorted by cost; whoever is not faster than a cheaper one is beaten.
@@ -148,73 +111,70 @@ void find_beaten(std::vector<Offer>& offers) {
   }
 }
 
-std::vector<std::string> columns_of(FrontierCost by, const Layouts& layouts) {
-  std::vector<std::string> columns{"model", "seq_len", "nodes", "gpus"};
-  columns.insert(columns.end(), layouts.vars().begin(), layouts.vars().end());
-  const auto add = [&columns](std::initializer_list<const char*> more) {
-    columns.insert(columns.end(), more.begin(), more.end());
+/// A layout that is not beaten, beside the smallest of its group and the next cheaper one.
+struct Step {
+  const Offer* offer = nullptr;
+  const Offer* smallest = nullptr;
+  const Offer* cheaper = nullptr;  ///< nullptr: none
+
+  [[nodiscard]] double per_gpu() const { return offer->layout->tokens_per_s_per_gpu; }
+};
+
+View<Step> columns_of(FrontierCost by, const RankedLayouts& all, const Noise& noise) {
+  constexpr double seconds_per_hour = 3600;
+  View<Step> columns;
+  const auto add = [&columns](std::initializer_list<std::string_view> names) {
+    for (auto& column : field_columns<RankedLayout>(names))
+      columns.push_back({column.name,
+          [value = column.value](const Step& step) { return value(*step.offer->layout); }});
   };
+  add({"model", "seq_len", "nodes", "gpus"});
+  for (std::size_t i = 0; i < all.settings.size(); ++i)
+    columns.push_back(
+        {all.settings[i], [i](const Step& step) { return step.offer->layout->settings[i]; }});
   add({"layout"});
-  if (by == FrontierCost::memory) add({"peak_memory_bytes", "tokens_per_s_per_gpu"});
-  if (by == FrontierCost::nodes)
-    add({"tokens_per_s", "tokens_per_s_per_gpu", "efficiency_share",
-        "gpu_hours_per_billion_tokens"});
-  add({"against_the_cheaper", "repeats", "repeat_spread", "mfu", "train_step_ms", "sweep", "trial",
-      "runner", "runner_version"});
+  if (by == FrontierCost::memory) {
+    add({"peak_memory_bytes", "tokens_per_s_per_gpu"});
+  } else {
+    columns.push_back({"tokens_per_s", [](const Step& step) { return step.offer->ranked.value; }});
+    add({"tokens_per_s_per_gpu"});
+    columns.push_back({"efficiency_share", [](const Step& step) {
+                         return step.per_gpu() / step.smallest->layout->tokens_per_s_per_gpu;
+                       }});
+    columns.push_back({"gpu_hours_per_billion_tokens",
+        [](const Step& step) { return 1e9 / step.per_gpu() / seconds_per_hour; }});
+  }
+  columns.push_back({"against_the_cheaper", [noise](const Step& step) {
+                       if (step.cheaper == nullptr) return Value();
+                       return Value(verdict_text(compared(
+                           step.offer->ranked, step.cheaper->ranked, noise, usual_resolve)));
+                     }});
+  add({"repeats", "repeat_spread", "mfu", "train_step_ms", "sweep", "trial", "runner",
+      "runner_version"});
   return columns;
 }
 
-class FrontierTable {
- public:
-  FrontierTable(const Layouts& layouts, FrontierCost by, const std::vector<Alternatives>& groups)
-      : layouts_(layouts), by_(by), table_{columns_of(by, layouts), {}} {
-    std::vector<LayoutSpeed> all;
-    for (const auto& group : groups) {
-      for (const auto& offer : group.offers)
-        all.push_back(offer.ranked);
-    }
-    noise_ = common_noise(all);
+Noise noise_of(const std::vector<Alternatives>& groups) {
+  std::vector<LayoutSpeed> all;
+  for (const auto& group : groups) {
+    for (const auto& offer : group.offers)
+      all.push_back(offer.ranked);
   }
+  return common_noise(all);
+}
 
-  void add(const Alternatives& group) {
+std::vector<Step> steps_of(const std::vector<Alternatives>& groups) {
+  std::vector<Step> steps;
+  for (const auto& group : groups) {
     const Offer* cheaper = nullptr;
     for (const auto& offer : group.offers) {
       if (offer.beaten) continue;
-      std::vector<Value> row;
-      for (const auto& column : table_.columns)
-        row.push_back(value(column, offer, group.offers.front(), cheaper));
-      table_.rows.push_back(std::move(row));
+      steps.push_back({&offer, &group.offers.front(), cheaper});
       cheaper = &offer;
     }
   }
-
-  Table take() { return std::move(table_); }
-
- private:
-  [[nodiscard]] Value value(const std::string& column, const Offer& offer, const Offer& smallest,
-      const Offer* cheaper) const {
-    constexpr double seconds_per_hour = 3600;
-    const auto& rows = layouts_.rows();
-    const auto per_gpu = [&rows](const Offer& one) {
-      return rows.number(one.row, "tokens_per_s_per_gpu").value_or(0);
-    };
-    if (column == "against_the_cheaper") {
-      if (cheaper == nullptr) return {};
-      return verdict_text(compared(offer.ranked, cheaper->ranked, noise_, usual_resolve));
-    }
-    if (by_ == FrontierCost::nodes) {
-      if (column == "tokens_per_s") return offer.ranked.value;
-      if (column == "efficiency_share") return per_gpu(offer) / per_gpu(smallest);
-      if (column == "gpu_hours_per_billion_tokens") return 1e9 / per_gpu(offer) / seconds_per_hour;
-    }
-    return rows.value(offer.row, column);
-  }
-
-  const Layouts& layouts_;
-  FrontierCost by_;
-  Table table_;
-  Noise noise_;
-};
+  return steps;
+}
 
 std::string note_of(
     const std::string& before, std::int64_t unknown, std::int64_t beaten, FrontierCost by) {
@@ -235,26 +195,26 @@ std::string note_of(
 }  // namespace
 
 Frontier frontier(const Table& layouts, FrontierCost by) {
-  const Layouts all(layouts);
+  const RankedLayouts all = ranked_layouts(layouts);
+  const bool by_nodes = std::all_of(
+      all.rows.begin(), all.rows.end(), [](const RankedLayout& one) { return one.nodes > 0; });
   Frontier result;
   result.by = by;
-  result.cost_column = by == FrontierCost::memory ? "peak_memory_bytes" : all.size_column();
+  result.cost_column = by == FrontierCost::memory ? "peak_memory_bytes"
+      : by_nodes                                  ? "nodes"
+                                                  : "gpus";
   std::int64_t unknown = 0;
-  auto groups =
-      by == FrontierCost::memory ? by_memory(all, unknown) : by_nodes(all, result.cost_column);
-  FrontierTable table(all, by, groups);
+  auto groups = by == FrontierCost::memory ? by_memory(all, unknown) : by_worlds(all, by_nodes);
   std::int64_t beaten = 0;
   for (auto& group : groups) {
     find_beaten(group.offers);
-    table.add(group);
     auto& shown = result.groups.emplace_back(FrontierGroup{group.title, {}});
     for (const auto& offer : group.offers) {
-      shown.points.push_back(
-          {offer.cost, offer.ranked.value, all.rows().text(offer.row, "layout"), offer.beaten});
+      shown.points.push_back({offer.cost, offer.ranked.value, offer.layout->layout, offer.beaten});
       beaten += offer.beaten ? 1 : 0;
     }
   }
-  result.table = table.take();
+  result.table = view_table(columns_of(by, all, noise_of(groups)), steps_of(groups));
   result.table.note = note_of(layouts.note, unknown, beaten, by);
   return result;
 }

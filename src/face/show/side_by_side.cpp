@@ -5,7 +5,10 @@
 #include "show/side_by_side.hpp"
 
 #include "answer/verdict.hpp"
+#include "show/ranked_layouts.hpp"
 #include "text/numbers.hpp"
+
+#include <shardsweep/typed_rows.hpp>
 
 #include <fmt/format.h>
 
@@ -19,40 +22,35 @@
 namespace shardsweep {
 namespace {
 
-std::string text_of(const Value& value) {
-  if (const auto* text = std::get_if<std::string>(&value)) return *text;
-  if (const auto* integer = std::get_if<std::int64_t>(&value)) return std::to_string(*integer);
-  if (const auto* real = std::get_if<double>(&value)) return fmt::format("{}", *real);
-  return {};
-}
-
-double number_of(const Value& value, double otherwise) {
-  if (const auto* real = std::get_if<double>(&value)) return *real;
-  if (const auto* integer = std::get_if<std::int64_t>(&value)) return static_cast<double>(*integer);
-  return otherwise;
-}
-
-std::size_t place_of(const Table& table, std::string_view column) {
-  const auto found = std::find(table.columns.begin(), table.columns.end(), column);
-  return static_cast<std::size_t>(found - table.columns.begin());
-}
-
-/// Columns that name a cell: the model, its size, and each var but the one that is compared. The
+/// Columns that name a cell: model, size, and each setting but the one that is compared. The
 /// cluster is left out if a side has one alone.
 std::vector<std::string> cell_columns(
-    const Table& layouts, const Table& others, std::string_view by) {
+    const RankedLayouts& layouts, const RankedLayouts& others, std::string_view by) {
   std::vector<std::string> columns{"model", "seq_len", "nodes", "gpus"};
-  for (std::size_t i = place_of(layouts, "runner_version") + 1; i < layouts.columns.size(); ++i) {
-    const auto& name = layouts.columns[i];
-    const bool is_figure = name == "repeats" || name == "repeat_spread" || name == "resolution" ||
-        name == "sm_clock_mhz" || name == "step_spread" || name == "steps" ||
-        name == "others_cpu" || name == "rank";
-    const bool on_one_cluster =
-        name == "cluster" && place_of(others, name) == others.columns.size();
-    if (!is_figure && !on_one_cluster) columns.push_back(name);
+  for (const auto& name : layouts.settings) {
+    const bool on_one_cluster = name == "cluster" &&
+        std::find(others.settings.begin(), others.settings.end(), name) == others.settings.end();
+    if (!on_one_cluster) columns.push_back(name);
   }
-  columns.erase(std::remove(columns.begin(), columns.end(), by), columns.end());
+  std::erase(columns, by);
   return columns;
+}
+
+/// Values of these columns; a setting that a side lacks is NULL.
+std::vector<Value> cell_of(const RankedLayouts& layouts, const RankedLayout& one,
+    const std::vector<std::string>& columns) {
+  std::vector<Value> values;
+  for (const auto& name : columns) {
+    const auto setting = std::find(layouts.settings.begin(), layouts.settings.end(), name);
+    values.push_back(name == "model" ? Value(one.model)
+            : name == "seq_len"      ? Value(one.seq_len)
+            : name == "nodes"        ? Value(one.nodes)
+            : name == "gpus"         ? Value(one.gpus)
+            : setting == layouts.settings.end()
+            ? Value()
+            : one.settings[static_cast<std::size_t>(setting - layouts.settings.begin())]);
+  }
+  return values;
 }
 
 struct PlacedSpeed {
@@ -68,49 +66,21 @@ struct JoinedCell {
 };
 using JoinedCells = std::map<std::vector<std::string>, JoinedCell>;
 
-JoinedCells joined_cells_of(const Table& layouts, const std::vector<std::string>& columns) {
-  const auto layout = place_of(layouts, "layout");
-  const auto speed = place_of(layouts, "tokens_per_s_per_gpu");
-  const auto runs = place_of(layouts, "repeats");
-  const auto spread = place_of(layouts, "repeat_spread");
-  const auto resolution = place_of(layouts, "resolution");
-  const auto clock = place_of(layouts, "sm_clock_mhz");
-  const auto step_spread = place_of(layouts, "step_spread");
-  const auto steps = place_of(layouts, "steps");
-  const auto load = place_of(layouts, "others_cpu");
-  const auto rank = place_of(layouts, "rank");
-  std::vector<std::size_t> places;
-  places.reserve(columns.size());
-  for (const auto& name : columns)
-    places.push_back(place_of(layouts, name));
+JoinedCells joined_cells_of(const RankedLayouts& layouts, const std::vector<std::string>& columns) {
   JoinedCells cells;
-  for (const auto& row : layouts.rows) {
-    std::vector<std::string> key;
-    std::vector<Value> values;
-    for (const auto place : places) {
-      values.push_back(place < row.size() ? row[place] : Value());
-      key.push_back(text_of(values.back()));
-    }
-    LayoutSpeed one{
-        number_of(row[speed], 0), static_cast<std::int64_t>(number_of(row[runs], 1)), {}};
-    if (!std::holds_alternative<std::monostate>(row[spread]))
-      one.spread = number_of(row[spread], 0);
-    if (resolution < row.size()) one.resolution = number_of(row[resolution], 0);
-    if (clock < row.size()) one.sm_clock_mhz = number_of(row[clock], 0);
-    if (load < row.size()) one.others_cpu = number_of(row[load], 0);
-    if (step_spread < row.size() && steps < row.size())
-      one.step_noise = step_noise_of(
-          number_of(row[step_spread], 0), static_cast<std::int64_t>(number_of(row[steps], 0)));
+  for (const RankedLayout& one : layouts.rows) {
+    auto values = cell_of(layouts, one, columns);
+    std::vector<std::string> key(values.size());
+    for (std::size_t i = 0; i < values.size(); ++i)
+      fill_field(key[i], values[i]);
     auto& cell = cells[std::move(key)];
     cell.values = std::move(values);
-    const auto place = rank < row.size() ? static_cast<std::int64_t>(number_of(row[rank], 1)) : 1;
     // Runs under other settings and of other software may have the same name. The one that stands
     // first in its answer stands for it, and need not be the fastest.
-    const auto [known, fresh] =
-        cell.layouts.try_emplace(text_of(row[layout]), PlacedSpeed{one, place});
+    const PlacedSpeed measured{one.speed(), one.rank};
+    const auto [known, fresh] = cell.layouts.try_emplace(one.layout, measured);
     const auto order = [](const PlacedSpeed& m) { return std::pair(m.rank, -m.ranked.value); };
-    if (const PlacedSpeed measured{one, place}; !fresh && order(measured) < order(known->second))
-      known->second = measured;
+    if (!fresh && order(measured) < order(known->second)) known->second = measured;
   }
   return cells;
 }
@@ -137,10 +107,11 @@ const ByLayout::value_type& winner_of(const ByLayout& layouts) {
 /// Joins the two sides, cell by cell.
 class Joiner {
  public:
-  Joiner(const Side& first, const Side& second, std::string_view by, double resolve)
-      : columns_(cell_columns(first.layouts, second.layouts, by)),
-        first_(joined_cells_of(first.layouts, columns_)),
-        second_(joined_cells_of(second.layouts, columns_)),
+  Joiner(
+      const RankedLayouts& first, const RankedLayouts& second, std::string_view by, double resolve)
+      : columns_(cell_columns(first, second, by)),
+        first_(joined_cells_of(first, columns_)),
+        second_(joined_cells_of(second, columns_)),
         common_(common_noise(all_of(first_, second_))),
         resolve_(resolve) {
     both_.rows.columns = columns_;
@@ -244,7 +215,7 @@ class Joiner {
 
 SideBySide side_by_side(
     const Side& first, const Side& second, std::string_view by, double resolve) {
-  return Joiner(first, second, by, resolve).join();
+  return Joiner(ranked_layouts(first.layouts), ranked_layouts(second.layouts), by, resolve).join();
 }
 
 SweepVerdict judge_limit(const SideBySide& both, double limit) {

@@ -7,6 +7,7 @@
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
 #include "cli/session.hpp"
+#include "show/ranked_layouts.hpp"
 #include "text/numbers.hpp"
 
 #include <shardsweep/allocation_files.hpp>
@@ -133,14 +134,10 @@ Result<ExitCode> list_baselines(const Session& session) {
   SHARDSWEEP_ASSIGN(const auto names, baseline_names(session));
   for (const auto& name : names) {
     SHARDSWEEP_ASSIGN(const Table layouts, read_baseline(session, name));
-    const auto sweep = std::find(layouts.columns.begin(), layouts.columns.end(), "sweep");
     std::vector<std::string> sweeps;
-    for (const auto& row : layouts.rows) {
-      if (sweep == layouts.columns.end()) break;
-      const auto* text =
-          std::get_if<std::string>(&row[static_cast<std::size_t>(sweep - layouts.columns.begin())]);
-      if (text != nullptr && std::find(sweeps.begin(), sweeps.end(), *text) == sweeps.end())
-        sweeps.push_back(*text);
+    for (const RankedLayout& one : ranked_layouts(layouts).rows) {
+      const bool is_new = std::find(sweeps.begin(), sweeps.end(), one.sweep) == sweeps.end();
+      if (is_new && !one.sweep.empty()) sweeps.push_back(one.sweep);
     }
     table.rows.push_back(
         {name, std::ssize(layouts.rows), fmt::format("{}", fmt::join(sweeps, ", "))});
