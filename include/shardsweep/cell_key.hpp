@@ -2,6 +2,7 @@
 // The name of a cell, the same for all that compare: search, finals, rankings, views and pages.
 #pragma once
 
+#include <shardsweep/described.hpp>
 #include <shardsweep/library_gaps.hpp>
 
 #include <cstdint>
@@ -27,6 +28,14 @@ struct CellKey {
   friend auto operator<=>(const CellKey& a, const CellKey& b) {
     return compared(a.tied(), b.tied());
   }
+};
+/// The columns of a cell, but for the vars, which each reader has in its own form.
+template <>
+inline constexpr auto described<CellKey> = Entries{
+    Field{"model", &CellKey::model},
+    Field{"seq_len", &CellKey::seq_len},
+    Field{"nodes", &CellKey::nodes},
+    Field{"gpus", &CellKey::gpus},
 };
 
 }  // namespace shardsweep

@@ -5,9 +5,12 @@
 #include <shardsweep/backend.hpp>
 #include <shardsweep/clock.hpp>
 #include <shardsweep/described.hpp>
+#include <shardsweep/model.hpp>
+#include <shardsweep/point.hpp>
 #include <shardsweep/table.hpp>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -75,15 +78,118 @@ inline constexpr auto described<ReportedAllocation> = Entries{
     Field{"imported", &ReportedAllocation::imported},
 };
 
+/// A selected trial, with measurement and evidence. Maps are `key=value` with `;` between them.
+struct ReportedTrial {
+  std::int64_t trial_id = 0;
+  std::string sweep;
+  std::string trial;
+  std::string layout;
+  std::string model;
+  std::int64_t seq_len = 0;
+  std::int64_t nodes = 0;  ///< 0: a world smaller than a node
+  std::int64_t gpus = 0;
+  std::string dtype;
+  std::string cluster;
+  std::string vars;               ///< `key=value` with blanks between; of an imported table nothing
+  std::int64_t global_batch = 0;  ///< samples per train step
+  std::string state;
+  std::string outcome;
+  std::string mark;
+  std::string cause;
+  std::optional<double> tokens_per_s_per_gpu;
+  std::optional<double> train_step_ms;
+  std::optional<double> train_step_ms_spread;
+  std::optional<double> mfu;
+  std::optional<std::int64_t> peak_memory_bytes;
+  std::optional<double> predicted_tokens_per_s_per_gpu;
+  std::optional<std::int64_t> predicted_memory_bytes;
+  std::optional<double> predicted_attempt_s;
+  std::string runner;
+  std::string runner_version;
+  std::string code_hash;
+  std::optional<Timestamp> started_at;
+  Timestamp ended_at = 0;       ///< 0: not yet
+  std::int64_t remeasured = 0;  ///< number of the remeasurement; 0: a run of the sweep itself
+  std::int64_t n_params = 0;
+  std::optional<double> power_w;
+  std::optional<double> gpu_seconds;  ///< of all its attempts
+  std::string hosts;
+  std::string software;        ///< map
+  std::string phases;          ///< map, in ms
+  std::string waits;           ///< map, in ms
+  std::string memory_classes;  ///< map, in bytes
+  std::string evidence;
+  std::string files;          ///< folder of its last attempt
+  ModelSpec shape{};          ///< numbers of its model, without a name; 0: not known
+  std::vector<Value> axes{};  ///< values of axes_of_trials(); NULL: not known
+};
+template <>
+inline constexpr auto described<ReportedTrial> = Entries{
+    Field{"trial_id", &ReportedTrial::trial_id},
+    Field{"sweep", &ReportedTrial::sweep},
+    Field{"trial", &ReportedTrial::trial},
+    Field{"layout", &ReportedTrial::layout},
+    Field{"model", &ReportedTrial::model},
+    Field{"seq_len", &ReportedTrial::seq_len},
+    Field{"nodes", &ReportedTrial::nodes},
+    Field{"gpus", &ReportedTrial::gpus},
+    Field{"dtype", &ReportedTrial::dtype},
+    Field{"cluster", &ReportedTrial::cluster},
+    Field{"vars", &ReportedTrial::vars},
+    Field{"global_batch", &ReportedTrial::global_batch},
+    Field{"state", &ReportedTrial::state},
+    Field{"outcome", &ReportedTrial::outcome},
+    Field{"mark", &ReportedTrial::mark},
+    Field{"cause", &ReportedTrial::cause},
+    Field{"tokens_per_s_per_gpu", &ReportedTrial::tokens_per_s_per_gpu},
+    Field{"train_step_ms", &ReportedTrial::train_step_ms},
+    Field{"train_step_ms_spread", &ReportedTrial::train_step_ms_spread},
+    Field{"mfu", &ReportedTrial::mfu},
+    Field{"peak_memory_bytes", &ReportedTrial::peak_memory_bytes},
+    Field{"predicted_tokens_per_s_per_gpu", &ReportedTrial::predicted_tokens_per_s_per_gpu},
+    Field{"predicted_memory_bytes", &ReportedTrial::predicted_memory_bytes},
+    Field{"predicted_attempt_s", &ReportedTrial::predicted_attempt_s},
+    Field{"runner", &ReportedTrial::runner},
+    Field{"runner_version", &ReportedTrial::runner_version},
+    Field{"code_hash", &ReportedTrial::code_hash},
+    Field{"started_at", &ReportedTrial::started_at},
+    Field{"ended_at", &ReportedTrial::ended_at},
+    Field{"remeasured", &ReportedTrial::remeasured},
+    Field{"n_params", &ReportedTrial::n_params},
+    Field{"power_w", &ReportedTrial::power_w},
+    Field{"gpu_seconds", &ReportedTrial::gpu_seconds},
+    Field{"hosts", &ReportedTrial::hosts},
+    Field{"software", &ReportedTrial::software},
+    Field{"phases", &ReportedTrial::phases},
+    Field{"waits", &ReportedTrial::waits},
+    Field{"memory_classes", &ReportedTrial::memory_classes},
+    Field{"evidence", &ReportedTrial::evidence},
+    Field{"files", &ReportedTrial::files},
+};
+
+/// The axes that are no fields of a trial of their own.
+[[nodiscard]] inline const std::vector<const AxisInfo*>& axes_of_trials() {
+  static const auto beside = [] {
+    std::vector<const AxisInfo*> found;
+    for (const AxisInfo& axis : axes()) {
+      bool is_field = false;
+      visit_fields<ReportedTrial>(
+          [&](const auto& field) { is_field = is_field || field.name == axis.name; });
+      if (!is_field) found.push_back(&axis);
+    }
+    return found;
+  }();
+  return beside;
+}
+
 /// Sources of a report's numbers.
 struct ReportSources {
   std::vector<ReportedSweep> sweeps;
   std::vector<ReportedAllocation> allocations;  ///< sorted by time
 };
 
-/// Maps in a table are `key=value` with `;` between them, times microseconds.
 struct ReportFacts : ReportSources {
-  Table trials;                           ///< selected trials, with measurement and evidence
+  std::vector<ReportedTrial> trials;
   std::vector<ReportedAttempt> attempts;  ///< sorted by allocation and time
   // Tables as a report shows them.
   Table controls;

@@ -187,6 +187,12 @@ class Reader {
     return list(listing, bound).map(&first_texts);
   }
   [[nodiscard]] virtual Result<Table> results(const ResultsRequest& request) = 0;
+  /// Results as structs, whose fields are the columns that are asked for.
+  template <class Row>
+  [[nodiscard]] Result<std::vector<Row>> results_as(ResultsRequest request) {
+    request.columns = columns_named<Row>();
+    return results(request).map(&typed_rows<Row>);
+  }
   /// Reads any number of rows. The sink must not wait for anybody: while it is given rows, a
   /// journal other than WAL holds the writer up.
   [[nodiscard]] virtual Result<void> each_result(
@@ -207,6 +213,7 @@ class Reader {
   /// Layouts of these sweeps that are slower than they were; each stands until it is as fast.
   [[nodiscard]] virtual Result<std::vector<Regression>> regressions(
       const std::vector<std::string>& names) = 0;
+  [[nodiscard]] virtual Result<std::vector<ReportedTrial>> trials(const Selection& selection) = 0;
   /// Facts of a report, read at one moment.
   [[nodiscard]] virtual Result<ReportFacts> facts(const Selection& selection) = 0;
   [[nodiscard]] virtual Result<ReportSources> sources(const Selection& selection) = 0;

@@ -5,7 +5,7 @@
 #include "store/deadline.hpp"
 #include "store/ledger.hpp"
 #include "store/reader.hpp"
-#include "store/rows.hpp"
+#include "store/row_sql.hpp"
 
 #include <shardsweep/event.hpp>
 #include <shardsweep/fail_point.hpp>
@@ -34,37 +34,32 @@ class Moment {
   Database& database_;
 };
 
-/// {0}: condition, {1}: kind of event, {2}: columns of checks, {3}: rows, {4}: axes,
+/// {0}: condition, {1}: kind of event, {2}: columns of checks, {3}: rows, {4}: shape and axes,
 /// {5}: imported tables.
 struct FactsSql {
   const char* trials =
-      "SELECT r.sweep, r.trial, r.layout, {4}, r.layers, r.hidden, r.ffn, r.heads, r.kv_heads, "
-      "r.vocab, iif(r.sweep_id IN ({5}), '', (SELECT group_concat(j.key || '=' || j.value, ' ') "
-      "FROM json_each(r.vars) AS j)) AS vars, r.repeat, "
-      "r.global_batch, r.lane, r.trial_id, r.state, r.outcome, r.mark, r.cause, "
-      "r.tokens_per_s_per_gpu, r.resolution, "
-      "r.train_step_ms, r.train_step_ms_spread, r.mfu, r.peak_memory_bytes, "
-      "r.predicted_tokens_per_s_per_gpu, r.predicted_memory_bytes, r.predicted_train_step_s, "
-      "r.runner, r.runner_version, r.code_hash, r.settings, r.attempts, nullif(r.ended_at, 0) "
-      "AS ended_at, nullif(r.started_at, 0) AS started_at, r.predicted_attempt_s, "
-      "r.n_params, r.power_w, "
-      "r.control_ratio, (SELECT group_concat(j.value, ' ') FROM json_each(r.hosts) AS j) AS "
-      "hosts, (SELECT group_concat(j.key || '=' || j.value, ';') FROM json_each(r.software) AS "
-      "j) AS software, (SELECT group_concat(j.key || '=' || j.value, ';') FROM json_each(m."
+      "SELECT r.trial_id, r.sweep, r.trial, r.layout, r.model, r.seq_len, r.nodes, r.gpus, "
+      "r.dtype, r.cluster, "
+      "iif(r.sweep_id IN ({5}), '', (SELECT group_concat(j.key || '=' || j.value, ' ') "
+      "FROM json_each(r.vars) AS j)) AS vars, r.global_batch, r.state, r.outcome, r.mark, r.cause, "
+      "r.tokens_per_s_per_gpu, r.train_step_ms, r.train_step_ms_spread, r.mfu, "
+      "r.peak_memory_bytes, r.predicted_tokens_per_s_per_gpu, r.predicted_memory_bytes, "
+      "r.predicted_attempt_s, r.runner, r.runner_version, r.code_hash, nullif(r.started_at, 0) "
+      "AS started_at, r.ended_at, ifnull(r.remeasured, 0) AS remeasured, r.n_params, r.power_w, "
+      "(SELECT sum(max(a.ended_at - "
+      "a.started_at, 0)) * 1e-6 FROM attempts AS a WHERE a.trial = r.trial_id AND a.started_at > "
+      "0) * r.gpus AS gpu_seconds, (SELECT group_concat(j.value, ' ') FROM json_each(r.hosts) AS "
+      "j) AS hosts, (SELECT group_concat(j.key || '=' || j.value, ';') FROM json_each(r.software) "
+      "AS j) AS software, (SELECT group_concat(j.key || '=' || j.value, ';') FROM json_each(m."
       "detail, '$.phase_ms') AS j) AS phases, (SELECT group_concat(j.key || '=' || j.value, "
       "';') FROM json_each(m.detail, '$.wait_ms') AS j) AS waits, (SELECT group_concat(j.key "
       "|| '=' || j.value, ';') FROM json_each(m.detail, '$.peak_memory_by_class') AS j) AS "
-      "memory_classes, (SELECT sum(max(a.ended_at - a.started_at, 0)) * 1e-6 FROM attempts AS "
-      "a WHERE a.trial = r.trial_id AND a.started_at > 0) * r.gpus AS gpu_seconds, (SELECT "
-      "a.source || iif(a.also = '', '', '; also: ' || a.also) || iif(a.node = '', '', '; node "
-      "' || a.node) FROM attempts AS a WHERE a.trial = r.trial_id ORDER BY a.number DESC LIMIT "
-      "1) AS evidence, (SELECT a.dir FROM attempts AS a WHERE a.trial = r.trial_id ORDER BY "
-      "a.number DESC LIMIT 1) AS files, r.outcome = 'skipped' AND EXISTS (SELECT 1 FROM events "
-      "AS e WHERE e.trial = r.trial_id AND e.kind = '{1}') AS spared FROM (SELECT * FROM {3} "
-      "WHERE {0}) AS r LEFT JOIN (SELECT attempt, iif(json_valid(detail), detail, '{{}}') AS "
-      "detail "
-      "FROM measurements) AS m ON m.attempt = r.attempt_id ORDER BY r.sweep_id, "
-      "r.position, r.trial_id";
+      "memory_classes, (SELECT a.source || iif(a.also = '', '', '; also: ' || a.also) || "
+      "iif(a.node = '', '', '; node ' || a.node) FROM attempts AS a WHERE a.trial = r.trial_id "
+      "ORDER BY a.number DESC LIMIT 1) AS evidence, (SELECT a.dir FROM attempts AS a WHERE a.trial "
+      "= r.trial_id ORDER BY a.number DESC LIMIT 1) AS files, {4} FROM (SELECT * FROM {3} WHERE "
+      "{0}) AS r LEFT JOIN (SELECT attempt, iif(json_valid(detail), detail, '{{}}') AS detail FROM "
+      "measurements) AS m ON m.attempt = r.attempt_id ORDER BY r.sweep_id, r.position, r.trial_id";
   const char* sweeps =
       "SELECT name AS sweep, backend, cluster, runner, runner_version, revision, submitted_at, "
       "resolved, job_template FROM sweeps AS s WHERE {0} ORDER BY id";
@@ -107,12 +102,35 @@ class Facts {
       : moment_(database), database_(database), source_(source_of(database, selection)) {}
 
   /// `condition` stands in place of {0}.
-  Table table(const char* text, const std::string& condition, const std::string& axes = {}) {
-    Statement select(database_,
+  Statement statement(
+      const char* text, const std::string& condition, const std::string& axes = {}) {
+    return Statement(database_,
         fmt::format(fmt::runtime(text), condition, word_of(EventKind::spared), check_columns,
             source_.rows, axes, imported_tables_sql));
+  }
+  Table table(const char* text, const std::string& condition) {
+    Statement select = statement(text, condition);
     auto use = select.use(source_.chosen.sweeps, source_.chosen.trials);
     return fetch(select, use);
+  }
+  std::vector<ReportedTrial> trials() {
+    std::vector<std::string> names;
+    for (const auto& field : shape_fields)
+      names.emplace_back(field.name);
+    for (const auto* axis : axes_of_trials())
+      names.emplace_back(axis->name);
+    Statement select = statement(facts_sql.trials, source_.where, list(names, "r."));
+    auto row = select.use(source_.chosen.sweeps, source_.chosen.trials);
+    std::vector<ReportedTrial> all;
+    while (row.next()) {
+      auto& trial = all.emplace_back(read_row<ReportedTrial>(row));
+      int column = described<ReportedTrial>.size;
+      for (const auto& field : shape_fields)
+        row.read(column++, trial.shape.*field.member);
+      for (std::size_t i = 0; i < axes_of_trials().size(); ++i)
+        trial.axes.push_back(row.value(column++));
+    }
+    return all;
   }
   Table of_sweeps(const char* text) {
     // Sweeps of trials that were named count as named.
@@ -128,7 +146,6 @@ class Facts {
   [[nodiscard]] std::string is_chosen() const {
     return chosen_condition(source_.chosen, "t.sweep", "t.id");
   }
-  [[nodiscard]] const Source& source() const { return source_; }
 
  private:
   Moment moment_;
@@ -138,10 +155,14 @@ class Facts {
 
 }  // namespace
 
+std::vector<ReportedTrial> trials(Database& database, const Selection& selection) {
+  return Facts(database, selection).trials();
+}
+
 ReportFacts facts(Database& database, const Selection& selection) {
   Facts asked(database, selection);
   ReportFacts facts;
-  facts.trials = asked.table(facts_sql.trials, asked.source().where, axis_list("r."));
+  facts.trials = asked.trials();
   fail_point("store.reading");
   asked.read_sources(facts);
   facts.attempts = typed_rows<ReportedAttempt>(asked.table(facts_sql.attempts, asked.is_chosen()));

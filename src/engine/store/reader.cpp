@@ -84,6 +84,9 @@ class SqliteReader final : public Reader {
   Result<Cells> cells(const HeatmapRequest& request) override {
     return answer([&] { return sqlite::cells(database_, request); });
   }
+  Result<std::vector<ReportedTrial>> trials(const Selection& selection) override {
+    return answer([&] { return sqlite::trials(database_, selection); });
+  }
   Result<ReportFacts> facts(const Selection& selection) override {
     return answer([&] { return sqlite::facts(database_, selection); });
   }

@@ -22,6 +22,7 @@ void each_result(Database& database, const ResultsRequest& request, const RowSin
 [[nodiscard]] Table best(Database& database, const Selection& selection);
 [[nodiscard]] Table layouts(Database& database, const Selection& selection);
 [[nodiscard]] Cells cells(Database& database, const HeatmapRequest& request);
+[[nodiscard]] std::vector<ReportedTrial> trials(Database& database, const Selection& selection);
 [[nodiscard]] ReportFacts facts(Database& database, const Selection& selection);
 [[nodiscard]] ReportSources sources(Database& database, const Selection& selection);
 [[nodiscard]] std::vector<Value> values(

@@ -115,6 +115,12 @@ template <class T>
 void read_field(const Statement::Use& use, int column, T& into) {
   use.read(column, into);
 }
+template <class T>
+requires std::integral<T> || std::floating_point<T>
+void read_field(const Statement::Use& use, int column, std::optional<T>& into) {
+  into.reset();
+  if (!use.null(column)) use.read(column, into.emplace());
+}
 
 /// A row back from columns_of(), which begin at `column`.
 template <class Row>

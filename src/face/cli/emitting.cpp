@@ -3,6 +3,7 @@
 
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
+#include "show/trial_columns.hpp"
 #include "sweep/batch_script.hpp"
 #include "sweep/identity.hpp"
 #include "sweep/layout_text.hpp"
@@ -31,59 +32,10 @@
 
 namespace shardsweep {
 
-// ---- rows of results as points --------------------------------------------------------------
-
-std::int64_t ResultRow::number(std::string_view column) const {
-  const auto* value = std::get_if<std::int64_t>(&at(column));
-  return value == nullptr ? 0 : *value;
-}
-
-std::string ResultRow::text(std::string_view column) const {
-  const auto* value = std::get_if<std::string>(&at(column));
-  return value == nullptr ? std::string() : *value;
-}
-
-double ResultRow::real(std::string_view column) const {
-  const auto* value = std::get_if<double>(&at(column));
-  return value == nullptr ? 0 : *value;
-}
-
-const Value& ResultRow::at(std::string_view column) const {
-  static const Value none;
-  const auto found = std::find(table_.columns.begin(), table_.columns.end(), column);
-  return found == table_.columns.end()
-      ? none
-      : row_.at(static_cast<std::size_t>(found - table_.columns.begin()));
-}
-
 std::string layout_text(const TrainerLayout& layout) {
   return layout_label([&](const AxisInfo& axis) {
     return axis_text_of(layout, axis).value_or(axis_text(axis, axis.default_value));
   });
-}
-
-std::vector<std::string> point_columns() {
-  std::vector<std::string> columns{"sweep", "trial"};
-  for (const AxisInfo& axis : axes())
-    columns.emplace_back(axis.name);
-  return columns;
-}
-
-std::optional<std::int64_t> axis_value(
-    const AxisInfo& axis, const SweepSpec& sweep, const ResultRow& row) {
-  const auto text = row.text(axis.name);
-  if (axis.kind == AxisKind::model) {
-    const auto found = std::find_if(sweep.models.begin(), sweep.models.end(),
-        [&](const ModelSpec& one) { return one.name == text; });
-    if (found == sweep.models.end()) return std::nullopt;
-    return found - sweep.models.begin();
-  }
-  if (axis.kind == AxisKind::toggle && !text.empty())
-    return text == "true" || text == "on" || text == "1";
-  if (axis.kind != AxisKind::word) return row.number(axis.name);
-  const auto word = std::find(axis.words.begin(), axis.words.end(), text);
-  if (word == axis.words.end()) return std::nullopt;
-  return word - axis.words.begin();
 }
 
 // ---- points in a trainer's words ------------------------------------------------------------
@@ -171,14 +123,25 @@ Result<ExitCode> emit_all(const Session& session, const std::vector<NamedPoint>&
   return ExitCode::done;
 }
 
+/// A row of `best`.
+struct Winner {
+  std::string trial;
+};
+
+}  // namespace
+
+template <>
+inline constexpr auto described<Winner> = Entries{Field{"trial", &Winner::trial}};
+
+namespace {
+
 /// The trials that are meant: of a sweep those that are the best of their cells.
 Result<std::vector<std::string>> trials_of(
     Reader& reader, const std::vector<std::string>& names, const std::string& where) {
   std::vector<std::string> trials;
   for (const std::string& name : names) {
-    SHARDSWEEP_ASSIGN(
-        const Table rows, reader.results({.selection = {.names = {name}}, .columns = {"trial"}}));
-    if (rows.rows.size() == 1) {
+    SHARDSWEEP_ASSIGN(const auto count, reader.count({.names = {name}}));
+    if (count == 1) {
       trials.push_back(name);
       continue;
     }
@@ -188,33 +151,21 @@ Result<std::vector<std::string>> trials_of(
           fmt::format("'{}' has no measurement yet. Name one of its trials: "
                       "`shardsweep results {}` lists them.",
               name, name));
-    for (std::size_t i = 0; i < best.rows.size(); ++i)
-      trials.push_back(ResultRow(best, i).text("trial"));
+    for (auto& winner : typed_rows<Winner>(best))
+      trials.push_back(std::move(winner.trial));
   }
   return trials;
 }
 
-struct TrialVar {
-  std::string name;
-  std::string value;
-};
-
-}  // namespace
-
-template <>
-inline constexpr auto described<TrialVar> =
-    Entries{Field{"name", &TrialVar::name}, Field{"value", &TrialVar::value}};
-
-namespace {
-
-Result<Point> point_of_row(Reader& reader, const SweepSpec& sweep, const ResultRow& row) {
-  Point point;
-  for (const AxisInfo& axis : axes()) {
-    if (const auto value = axis_value(axis, sweep, row)) axis.set(point, *value);
-  }
+/// The trial's point in the numbers of its sweep.
+Result<Point> point_in_sweep(Reader& reader, const SweepSpec& sweep, const ReportedTrial& trial) {
+  Point point = point_of(trial);
+  const auto model = std::find_if(sweep.models.begin(), sweep.models.end(),
+      [&](const ModelSpec& one) { return one.name == trial.model; });
+  if (model != sweep.models.end())
+    point.model = static_cast<std::int32_t>(model - sweep.models.begin());
   point.vars.assign(sweep.vars.size(), 0);
-  SHARDSWEEP_ASSIGN(
-      const auto vars, reader.rows<TrialVar>(Listing::vars_of_trial, {row.text("trial")}));
+  SHARDSWEEP_ASSIGN(const auto vars, reader.rows<TrialVar>(Listing::vars_of_trial, {trial.trial}));
   for (const TrialVar& var : vars) {
     for (std::size_t n = 0; n < sweep.vars.size(); ++n) {
       const auto& values = sweep.vars[n].values;
@@ -324,23 +275,22 @@ Result<ExitCode> emit_best(const Session& session) {
   const Asked asked = names.empty() ? Asked::all : Asked::by_name;
   if (names.empty()) {
     SHARDSWEEP_ASSIGN(const Table best, reader->best({.where = session.options.where}));
-    for (std::size_t i = 0; i < best.rows.size(); ++i)
-      names.push_back(ResultRow(best, i).text("trial"));
+    for (auto& winner : typed_rows<Winner>(best))
+      names.push_back(std::move(winner.trial));
   }
   SHARDSWEEP_ASSIGN(const auto trials, trials_of(*reader, names, session.options.where));
   StoredSweeps sweeps(session, *reader);
   std::vector<NamedPoint> all;
-  for (const std::string& trial : trials) {
-    SHARDSWEEP_ASSIGN(const Table table,
-        reader->results({.selection = {.names = {trial}}, .columns = point_columns()}));
-    const ResultRow row(table, 0);
+  for (const std::string& name : trials) {
+    SHARDSWEEP_ASSIGN(const auto found, reader->trials({.names = {name}}));
+    const ReportedTrial& trial = found.at(0);
     static const SweepSpec no_sweep;
     const SweepSpec* sweep = &no_sweep;
     if (session.options.trainer.emit == as_batch_script) {
-      SHARDSWEEP_ASSIGN(sweep, sweeps.of(row.text("sweep")));
+      SHARDSWEEP_ASSIGN(sweep, sweeps.of(trial.sweep));
     }
-    SHARDSWEEP_ASSIGN(Point point, point_of_row(*reader, *sweep, row));
-    all.push_back({sweep, std::move(point), row.text("trial"), row.text("model")});
+    SHARDSWEEP_ASSIGN(Point point, point_in_sweep(*reader, *sweep, trial));
+    all.push_back({sweep, std::move(point), trial.trial, trial.model});
   }
   return emit_all(session, all, asked);
 }

@@ -1,21 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // --emit and --from-args of `best` and `plan`: a layout in a trainer's own words, to paste; a
-// present configuration among the layouts that are known. Both read rows of results as points.
+// present configuration among the layouts that are known.
 #pragma once
 
 #include "cli/session.hpp"
 #include "predict/family.hpp"
 #include "trainer/point_words.hpp"
 
+#include <shardsweep/described.hpp>
 #include <shardsweep/point.hpp>
 #include <shardsweep/sweep.hpp>
-#include <shardsweep/table.hpp>
 
-#include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace shardsweep {
 
@@ -45,34 +42,17 @@ void declare_point(Grammar& grammar, const char* name, const std::string& begin)
 [[nodiscard]] Result<ExitCode> rank_among_results(const Session& session);
 [[nodiscard]] Result<ExitCode> rank_in_plan(const Session& session, const PlannedSweep& planned);
 
-// ---- for both -------------------------------------------------------------------------------
-
-/// One row's values by their columns.
-class ResultRow {
- public:
-  ResultRow(const Table& table, std::size_t row) : table_(table), row_(table.rows.at(row)) {}
-
-  /// 0, empty: it has no such value.
-  [[nodiscard]] std::int64_t number(std::string_view column) const;
-  [[nodiscard]] std::string text(std::string_view column) const;
-  [[nodiscard]] double real(std::string_view column) const;
-
- private:
-  [[nodiscard]] const Value& at(std::string_view column) const;
-
-  const Table& table_;
-  const std::vector<Value>& row_;
+/// A var of a trial: a row of Listing::vars_of_trial.
+struct TrialVar {
+  std::string name;
+  std::string value;
 };
+template <>
+inline constexpr auto described<TrialVar> =
+    Entries{Field{"name", &TrialVar::name}, Field{"value", &TrialVar::value}};
 
 /// Label of a layout (sweep/layout_text.hpp). Words of a trainer that are none of ours stand as
 /// they are.
 [[nodiscard]] std::string layout_text(const TrainerLayout& layout);
-
-/// Sweep and trial, and all axes.
-[[nodiscard]] std::vector<std::string> point_columns();
-
-/// A value of a column as the axis counts it; none: no value of this axis.
-[[nodiscard]] std::optional<std::int64_t> axis_value(
-    const AxisInfo& axis, const SweepSpec& sweep, const ResultRow& row);
 
 }  // namespace shardsweep

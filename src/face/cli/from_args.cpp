@@ -5,6 +5,8 @@
 #include "predict/family.hpp"
 #include "predict/predictor.hpp"
 #include "search/sweep_search.hpp"
+#include "show/ranked_layouts.hpp"
+#include "show/trial_columns.hpp"
 #include "sweep/layout_text.hpp"
 #include "text/characters.hpp"
 #include "text/numbers.hpp"
@@ -113,106 +115,62 @@ void add_predicted(Table& table, const PlannedSweep& planned, const Point& point
       speed > 0 && best > 0 ? Value(1 - speed / best) : Value()});
 }
 
-/// A trial of the database, with its speed; 0: it is not ranked.
-struct KnownTrial {
-  ResultRow row;
-  Point point;
-  std::pair<CellKey, std::string> cell;  ///< and the cluster
-  double speed = 0;
-};
-
-std::vector<KnownTrial> known_trials(const Table& rows) {
-  std::vector<KnownTrial> all;
-  for (std::size_t i = 0; i < rows.rows.size(); ++i) {
-    const ResultRow row(rows, i);
-    Point point;
-    for (const AxisInfo& axis : axes()) {
-      if (const auto value = axis_value(axis, {}, row)) axis.set(point, *value);
-    }
-    // A rank that ran alone is no trial of its layout, and what was measured again is of another
-    // time.
-    if (point.gpus != point.layout.world() || row.number("remeasured") != 0) continue;
-    point.repeat = 1;
-    all.push_back({row, point,
-        {{row.text("model"), row.number("seq_len"), point.nodes, point.gpus, row.text("vars")},
-            row.text("cluster")},
-        row.text("mark").empty() ? row.real("tokens_per_s_per_gpu") : 0});
-  }
-  return all;
+/// Trials of one cell on one cluster.
+using CellOfTrial = std::pair<CellKey, std::string>;
+CellOfTrial cell_of(const ReportedTrial& trial) {
+  return {{trial.model, trial.seq_len, trial.nodes, trial.gpus, trial.vars}, trial.cluster};
 }
 
-/// All repeats of a trial.
-struct KnownLayout {
-  const KnownTrial* trial = nullptr;  ///< the first one that is ranked, else the first one
-  std::vector<double> speeds;
+/// Layouts of each cell, as `best` ranks them.
+using RankedCells = std::map<CellOfTrial, std::vector<const RankedLayout*>>;
 
-  /// The median; 0: it is not ranked.
-  [[nodiscard]] double speed() const {
-    if (speeds.empty()) return 0;
-    std::vector<double> sorted = speeds;
-    std::sort(sorted.begin(), sorted.end());
-    const auto half = sorted.size() / 2;
-    return sorted.size() % 2 == 1 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
-  }
-};
-using KnownCells = std::map<decltype(KnownTrial::cell), std::vector<KnownLayout>>;
-
-KnownCells cells_of(const std::vector<KnownTrial>& trials) {
-  KnownCells cells;
-  std::map<std::pair<decltype(KnownTrial::cell), std::string>, std::vector<std::size_t>> places;
-  for (const KnownTrial& one : trials) {
-    auto& layouts = cells[one.cell];
-    // Layouts with one name may differ in what the name leaves out, so their points are compared,
-    // too.
-    auto& alike = places[{one.cell, one.row.text("layout")}];
-    auto found = std::find_if(alike.begin(), alike.end(),
-        [&](std::size_t place) { return layouts[place].trial->point == one.point; });
-    if (found == alike.end()) {
-      found = alike.insert(alike.end(), layouts.size());
-      layouts.push_back({&one, {}});
-    }
-    KnownLayout& layout = layouts[*found];
-    if (one.speed <= 0) continue;
-    if (layout.speeds.empty()) layout.trial = &one;
-    layout.speeds.push_back(one.speed);
-  }
-  return cells;
+/// A trial and where it stands, with the winner of its cell.
+std::vector<Value> ranked_row(const ReportedTrial& trial, const RankedLayout* own,
+    const std::vector<const RankedLayout*>& cell) {
+  const RankedLayout& best = **std::min_element(
+      cell.begin(), cell.end(), [](const auto* a, const auto* b) { return a->rank < b->rank; });
+  const double behind =
+      own == nullptr ? 0 : 1 - own->tokens_per_s_per_gpu / best.tokens_per_s_per_gpu;
+  return {trial.trial, trial.model, trial.gpus, trial.layout,
+      trial.outcome.empty() ? trial.state : trial.outcome,
+      own == nullptr ? Value() : Value(own->tokens_per_s_per_gpu),
+      own == nullptr ? Value() : Value(own->rank), std::ssize(cell), best.trial, best.layout,
+      own == nullptr ? Value() : Value(behind)};
 }
 
-/// Row of a layout and its rank in the cell; empty if no layout of the cell is ranked.
-std::vector<Value> ranked_row(const KnownLayout& own, const std::vector<KnownLayout>& cell) {
-  std::vector<double> speeds;
-  const KnownLayout* best = nullptr;
-  for (const KnownLayout& other : cell) {
-    if (other.speeds.empty()) continue;
-    speeds.push_back(other.speed());
-    if (best == nullptr || other.speed() > best->speed()) best = &other;
+/// One row for each cell that has the layout; `empty_cells`: in how many nothing is ranked yet.
+std::vector<std::vector<Value>> ranked_rows(const std::vector<ReportedTrial>& trials,
+    const RankedLayouts& layouts, const TrainerLayout& wanted, std::int64_t& empty_cells) {
+  std::map<std::pair<std::string, std::string>, const ReportedTrial*> by_name;
+  for (const auto& trial : trials)
+    by_name.emplace(std::pair(trial.sweep, trial.trial), &trial);
+  RankedCells cells;
+  std::map<const RankedLayout*, const ReportedTrial*> trial_of;
+  for (const RankedLayout& layout : layouts.rows) {
+    const auto found = by_name.find({layout.sweep, layout.trial});
+    if (found == by_name.end()) continue;
+    trial_of.emplace(&layout, found->second);
+    cells[cell_of(*found->second)].push_back(&layout);
   }
-  if (best == nullptr) return {};
-  const KnownTrial& one = *own.trial;
-  const bool ranked = !own.speeds.empty();
-  const std::string outcome = one.row.text("outcome");
-  return {one.row.text("trial"), one.row.text("model"), one.point.layout.world(),
-      one.row.text("layout"), outcome.empty() ? one.row.text("state") : outcome,
-      positive(own.speed()), ranked ? Value(rank_of(own.speed(), speeds)) : Value(),
-      static_cast<std::int64_t>(speeds.size()), best->trial->row.text("trial"),
-      best->trial->row.text("layout"), ranked ? Value(1 - own.speed() / best->speed()) : Value()};
-}
-
-/// One row for each cell that has it; `empty_cells`: in how many nothing is ranked yet.
-std::vector<std::vector<Value>> ranked_rows(
-    const std::vector<KnownTrial>& trials, const TrainerLayout& wanted, std::int64_t& empty_cells) {
+  // A rank that ran alone is no trial of its layout.
+  std::map<CellOfTrial, const ReportedTrial*> asked;
+  for (const auto& trial : trials) {
+    const Point point = point_of(trial);
+    if (point.gpus == point.layout.world() && trial.remeasured == 0 && is_layout(point, wanted))
+      asked.emplace(cell_of(trial), &trial);
+  }
   std::vector<std::vector<Value>> rows;
-  for (const auto& [name, cell] : cells_of(trials)) {
-    for (const KnownLayout& own : cell) {
-      if (!is_layout(own.trial->point, wanted)) continue;
-      auto row = ranked_row(own, cell);
-      if (row.empty()) {
-        ++empty_cells;
-      } else {
-        rows.push_back(std::move(row));
-      }
+  for (const auto& [key, first] : asked) {
+    const auto found = cells.find(key);
+    if (found == cells.end()) {
+      ++empty_cells;
+      continue;
     }
+    const auto own = std::find_if(found->second.begin(), found->second.end(),
+        [&](const auto* layout) { return is_layout(point_of(*trial_of.at(layout)), wanted); });
+    rows.push_back(own == found->second.end()
+            ? ranked_row(*first, nullptr, found->second)
+            : ranked_row(*trial_of.at(*own), *own, found->second));
   }
   return rows;
 }
@@ -259,25 +217,21 @@ Result<ExitCode> rank_in_plan(const Session& session, const PlannedSweep& planne
 Result<ExitCode> rank_among_results(const Session& session) {
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
   const Options& options = session.options;
-  auto columns = point_columns();
-  for (const char* more :
-      {"layout", "vars", "state", "outcome", "mark", "tokens_per_s_per_gpu", "runner", "cluster"})
-    columns.emplace_back(more);
-  SHARDSWEEP_ASSIGN(const Table rows,
-      reader->results(
-          {.selection = {.names = options.names, .where = options.where}, .columns = columns}));
-  const auto all = known_trials(rows);
-  const bool one_world = std::all_of(all.begin(), all.end(), [&](const KnownTrial& one) {
-    return one.point.layout.world() == all.front().point.layout.world();
-  });
+  const Selection selection = selection_of(options);
+  SHARDSWEEP_ASSIGN(const auto trials, reader->trials(selection));
+  SHARDSWEEP_ASSIGN(Table ranked, reader->layouts(selection));
+  const auto first_world = trials.empty() ? 0 : trials.front().gpus;
+  const bool one_world = std::all_of(
+      trials.begin(), trials.end(), [&](const auto& one) { return one.gpus == first_world; });
   SHARDSWEEP_ASSIGN(const TrainerLayout wanted,
-      present_layout(session, all.empty() ? std::string() : all.front().row.text("runner"),
-          one_world && !all.empty() ? all.front().point.layout.world() : 0));
+      present_layout(session, trials.empty() ? std::string() : trials.front().runner,
+          one_world ? first_world : 0));
   Table table;
   table.columns = {"trial", "model", "gpus", "layout", "outcome", "tokens_per_s_per_gpu", "rank",
       "of", "best", "best_layout", "behind_share"};
   std::int64_t empty_cells = 0;
-  table.rows = ranked_rows(all, wanted, empty_cells);
+  table.note = ranked.note;
+  table.rows = ranked_rows(trials, ranked_layouts(std::move(ranked)), wanted, empty_cells);
   if (table.rows.empty() && empty_cells > 0)
     return fault(FaultKind::invalid_input,
         fmt::format("The layout {} on {} is in {}, and nothing is measured there yet.",

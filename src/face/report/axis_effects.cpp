@@ -32,26 +32,36 @@ const std::vector<std::string>& free_columns() {
   return columns;
 }
 
-std::string all_but(const Rows& trials, std::size_t row, std::string_view axis) {
-  std::string rest;
-  for (const auto& other : free_columns()) {
-    if (axis != other) rest += trials.text(row, other) + '\x1f';
-  }
-  return rest;
+/// Texts of the free columns.
+std::vector<std::string> free_values(const ReportedTrial& trial) {
+  static const auto columns = [] {
+    std::vector<TrialColumn> found;
+    for (const auto& name : free_columns())
+      found.push_back(trial_column(name));
+    return found;
+  }();
+  std::vector<std::string> values;
+  values.reserve(columns.size());
+  for (const auto& column : columns)
+    values.push_back(plain_text(column(trial)));
+  return values;
 }
 
 using ByValue = std::map<std::string, double, decltype(&natural_less)>;
 using Changes = std::map<std::pair<std::string, std::string>, std::vector<double>>;
 
-void add_pairs(Changes& changes, const CellAnswer& answer, const Rows& trials,
-    const TrialRows& rows, const std::string& axis) {
-  std::map<std::string, ByValue> lines;
+/// `axis`: its number among the free columns.
+void add_pairs(Changes& changes, const CellAnswer& answer, const std::vector<ReportedTrial>& trials,
+    const TrialRows& rows, std::size_t axis) {
+  std::map<std::vector<std::string>, ByValue> lines;  // by the values of the others
   for (const auto& layout : answer.layouts) {
     const auto row = rows.row(layout.trial);
     if (!row) continue;
-    auto& line = lines.try_emplace(all_but(trials, *row, axis), &natural_less).first->second;
+    auto values = free_values(trials[*row]);
+    auto own = std::exchange(values[axis], {});
+    auto& line = lines.try_emplace(std::move(values), &natural_less).first->second;
     // The faster of two layouts that differ in nothing here comes first and stays.
-    line.try_emplace(trials.text(*row, axis), layout.tokens_per_s_per_gpu);
+    line.try_emplace(std::move(own), layout.tokens_per_s_per_gpu);
   }
   for (const auto& [rest, line] : lines) {
     for (auto to = line.begin(); to != line.end(); ++to) {
@@ -79,16 +89,16 @@ double AxisEffect::at(double share) const {
       std::lround(share * static_cast<double>(changes.size() - 1)))];
 }
 
-std::vector<AxisEffect> axis_effects(
-    const std::vector<PageCell>& cells, const Rows& trials, const TrialRows& rows) {
+std::vector<AxisEffect> axis_effects(const std::vector<PageCell>& cells,
+    const std::vector<ReportedTrial>& trials, const TrialRows& rows) {
   std::vector<AxisEffect> effects;
-  for (const auto& axis : free_columns()) {
+  for (std::size_t axis = 0; axis < free_columns().size(); ++axis) {
     Changes changes;
     for (const auto& cell : cells)
       add_pairs(changes, cell.answer, trials, rows, axis);
     for (auto& [step, found] : changes) {
       std::sort(found.begin(), found.end());
-      effects.push_back({axis, step.first, step.second, std::move(found)});
+      effects.push_back({free_columns()[axis], step.first, step.second, std::move(found)});
     }
   }
   // A step of one or two pairs may be chance; it is told only if there is nothing else.

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "report/cells_of_page.hpp"
-#include "show/rows.hpp"
+#include "show/trial_columns.hpp"
 
 #include <functional>
 #include <optional>
@@ -24,7 +24,7 @@ struct AxisEffect {
 
 /// Effects of all cells, axis by axis: first the axis with the largest change in the median. Steps
 /// with fewer than three pairs are left out, unless no other is there.
-[[nodiscard]] std::vector<AxisEffect> axis_effects(
-    const std::vector<PageCell>& cells, const Rows& trials, const TrialRows& rows);
+[[nodiscard]] std::vector<AxisEffect> axis_effects(const std::vector<PageCell>& cells,
+    const std::vector<ReportedTrial>& trials, const TrialRows& rows);
 
 }  // namespace shardsweep

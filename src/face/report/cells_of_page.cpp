@@ -20,27 +20,22 @@
 namespace shardsweep {
 namespace {
 
-std::string runner_of(const Rows& trials, std::size_t row) {
-  const auto version = trials.text(row, "runner_version");
-  return trials.text(row, "runner") + (version.empty() ? "" : " " + version);
-}
-
 /// If several programs go by its name, the heatmap says which it shows.
-bool is_shown(const std::set<std::string>& runners, const Rows& trials, std::size_t row) {
-  if (!trials.number(row, "tokens_per_s_per_gpu")) return true;
-  const auto name = runner_of(trials, row);
-  return runners.contains(name) || runners.contains(with_code(name, trials.text(row, "code_hash")));
+bool is_shown(const std::set<std::string>& runners, const ReportedTrial& trial) {
+  if (!trial.tokens_per_s_per_gpu) return true;
+  const auto name = runner_of(trial);
+  return runners.contains(name) || runners.contains(with_code(name, trial.code_hash));
 }
 
 /// Sequence length that the heatmap chooses: the one with most measurements, then with most trials.
-std::string usual_seq_len(const Rows& trials) {
-  std::map<std::string, std::pair<std::int64_t, std::int64_t>> seen;
-  for (std::size_t row = 0; row < trials.size(); ++row) {
-    auto& [completed, all] = seen[trials.text(row, "seq_len")];
-    completed += trials.text(row, "outcome") == "completed" ? 1 : 0;
+std::int64_t usual_seq_len(const std::vector<ReportedTrial>& trials) {
+  std::map<std::int64_t, std::pair<std::int64_t, std::int64_t>> seen;
+  for (const auto& trial : trials) {
+    auto& [completed, all] = seen[trial.seq_len];
+    completed += trial.outcome == "completed" ? 1 : 0;
     ++all;
   }
-  std::string usual;
+  std::int64_t usual = 0;
   std::pair<std::int64_t, std::int64_t> most{-1, -1};
   for (const auto& [seq_len, counts] : seen) {
     if (counts > most) {
@@ -75,9 +70,13 @@ void each_token(std::string_view label, Take take) {
 
 }  // namespace
 
-TrialRows::TrialRows(const Rows& trials) {
+std::string runner_of(const ReportedTrial& trial) {
+  return trial.runner + (trial.runner_version.empty() ? "" : " " + trial.runner_version);
+}
+
+TrialRows::TrialRows(const std::vector<ReportedTrial>& trials) {
   for (std::size_t row = 0; row < trials.size(); ++row)
-    rows_.emplace(trials.integer(row, "trial_id"), row);
+    rows_.emplace(trials[row].trial_id, row);
 }
 
 std::optional<std::size_t> TrialRows::row(TrialId trial) const {
@@ -85,14 +84,17 @@ std::optional<std::size_t> TrialRows::row(TrialId trial) const {
   return found == rows_.end() ? std::nullopt : std::optional(found->second);
 }
 
-std::vector<PageCell> cells_of_page(const Heatmap& heatmap, const Rows& trials) {
+std::vector<PageCell> cells_of_page(
+    const Heatmap& heatmap, const std::vector<ReportedTrial>& trials) {
+  const auto row_of = trial_column(heatmap.row_name);
+  const auto column_of = trial_column(heatmap.column_name);
   const auto seq_len = usual_seq_len(trials);
   const std::set<std::string> shown(heatmap.runners.begin(), heatmap.runners.end());
   std::map<std::pair<std::string, std::string>, std::vector<std::size_t>> rows_of;
   for (std::size_t row = 0; row < trials.size(); ++row) {
-    if (trials.text(row, "seq_len") != seq_len || !is_shown(shown, trials, row)) continue;
-    rows_of[{trials.text(row, heatmap.row_name), trials.text(row, heatmap.column_name)}].push_back(
-        row);
+    const auto& trial = trials[row];
+    if (trial.seq_len != seq_len || !is_shown(shown, trial)) continue;
+    rows_of[{plain_text(row_of(trial)), plain_text(column_of(trial))}].push_back(row);
   }
   std::vector<PageCell> cells;
   for (std::size_t r = 0; r < heatmap.rows.size(); ++r) {

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "show/pivot.hpp"
-#include "show/rows.hpp"
+#include "show/trial_columns.hpp"
 
 #include <shardsweep/answer.hpp>
 
@@ -17,10 +17,10 @@
 
 namespace shardsweep {
 
-/// Rows of the trials' table by the trials' ids.
+/// Places of the trials in a report, by their ids.
 class TrialRows {
  public:
-  explicit TrialRows(const Rows& trials);
+  explicit TrialRows(const std::vector<ReportedTrial>& trials);
   [[nodiscard]] std::optional<std::size_t> row(TrialId trial) const;
 
  private:
@@ -31,12 +31,16 @@ struct PageCell {
   std::size_t row = 0;  ///< row in the heatmap
   std::size_t column = 0;
   CellAnswer answer{};
-  std::vector<std::size_t> trials{};  ///< rows of the trials' table, measured or not
+  std::vector<std::size_t> trials{};  ///< places of its trials, measured or not
 };
 
 /// Cells of the heatmap that have trials; the heatmap has to have asked for all layouts. Trials are
 /// those of the runners that it shows, and of the sequence length with most measurements.
-[[nodiscard]] std::vector<PageCell> cells_of_page(const Heatmap& heatmap, const Rows& trials);
+[[nodiscard]] std::vector<PageCell> cells_of_page(
+    const Heatmap& heatmap, const std::vector<ReportedTrial>& trials);
+
+/// "mine 1.2": what has measured a trial, or was to.
+[[nodiscard]] std::string runner_of(const ReportedTrial& trial);
 
 /// "llama-1b on 4 nodes"; of other axes their names and values.
 [[nodiscard]] std::string place_of(const Heatmap& heatmap, std::size_t row, std::size_t column);

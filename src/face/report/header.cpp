@@ -26,17 +26,14 @@ std::vector<std::string> values_of(NaturalOrder seen) {
   seen.erase("");
   return {seen.begin(), seen.end()};
 }
-std::vector<std::string> values_of(const Rows& rows, std::string_view column) {
+template <class Row, class V>
+std::vector<std::string> values_of(const std::vector<Row>& rows, V Row::*member) {
+  std::set<V> distinct;  // few, of many rows
+  for (const Row& row : rows)
+    distinct.insert(row.*member);
   NaturalOrder seen(&natural_less);
-  for (std::size_t row = 0; row < rows.size(); ++row)
-    seen.insert(rows.text(row, column));
-  return values_of(std::move(seen));
-}
-std::vector<std::string> values_of(
-    const std::vector<ReportedSweep>& sweeps, std::string ReportedSweep::*member) {
-  NaturalOrder seen(&natural_less);
-  for (const ReportedSweep& sweep : sweeps)
-    seen.insert(sweep.*member);
+  for (const V& value : distinct)
+    seen.insert(fmt::format("{}", value));
   return values_of(std::move(seen));
 }
 
@@ -96,10 +93,10 @@ std::string hardware_fact(const ReportView& view) {
     more.push_back(std::move(line));
   }
   if (names.empty()) names = values_of(view.facts().sweeps, &ReportedSweep::cluster);
-  auto sizes = values_of(view.trials, "nodes");
+  auto sizes = values_of(view.trials, &ReportedTrial::nodes);
   std::erase(sizes, "0");
   more.push_back(range_text(sizes, "node"));
-  more.push_back(range_text(values_of(view.trials, "gpus"), "GPU"));
+  more.push_back(range_text(values_of(view.trials, &ReportedTrial::gpus), "GPU"));
   const auto size = more.size() >= 2 && !more[more.size() - 2].empty()
       ? more[more.size() - 2] + ", " + more.back()
       : more.back();
@@ -116,12 +113,11 @@ std::string parameters_text(double count) {
 }
 
 std::string models_fact(const ReportView& view) {
-  const auto models = values_of(view.trials, "model");
+  const auto models = values_of(view.trials, &ReportedTrial::model);
   std::vector<std::string> more;
-  std::map<std::string, double> parameters;
-  for (std::size_t row = 0; row < view.trials.size(); ++row) {
-    const auto count = view.trials.number(row, "n_params");
-    if (count && *count > 0) parameters.emplace(view.trials.text(row, "model"), *count);
+  std::map<std::string, std::int64_t> parameters;
+  for (const auto& trial : view.trials) {
+    if (trial.n_params > 0) parameters.emplace(trial.model, trial.n_params);
   }
   constexpr std::size_t most_named = 3;
   if (models.size() <= most_named) {
@@ -129,12 +125,13 @@ std::string models_fact(const ReportView& view) {
     for (const auto& model : models) {
       const auto found = parameters.find(model);
       if (found != parameters.end())
-        sizes += (sizes.empty() ? "" : ", ") + parameters_text(found->second);
+        sizes += (sizes.empty() ? "" : ", ") + parameters_text(static_cast<double>(found->second));
     }
     if (!sizes.empty()) more.push_back(sizes + " parameters");
   }
-  const auto batches = values_of(view.trials, "global_batch");
-  std::string batch = joined(values_of(view.trials, "seq_len"), 3) + " tokens per sequence";
+  const auto batches = values_of(view.trials, &ReportedTrial::global_batch);
+  std::string batch =
+      joined(values_of(view.trials, &ReportedTrial::seq_len), 3) + " tokens per sequence";
   if (batches.size() == 1) batch += fmt::format(", batch {} sequences", batches.front());
   if (batches.size() > 1)
     batch += fmt::format(", batch {} to {} sequences", batches.front(), batches.back());
@@ -144,9 +141,8 @@ std::string models_fact(const ReportView& view) {
 
 std::string software_fact(const ReportView& view) {
   std::map<std::string, std::set<std::string>> runners;
-  for (std::size_t row = 0; row < view.trials.size(); ++row) {
-    if (!view.trials.number(row, "tokens_per_s_per_gpu")) continue;
-    runners[view.trials.text(row, "runner")].insert(view.trials.text(row, "runner_version"));
+  for (const auto& trial : view.trials) {
+    if (trial.tokens_per_s_per_gpu) runners[trial.runner].insert(trial.runner_version);
   }
   std::vector<std::string> names;
   std::vector<std::string> more;
@@ -158,7 +154,7 @@ std::string software_fact(const ReportView& view) {
           "{} versions: {}", versions.size(), joined({versions.begin(), versions.end()}, 3)));
   }
   if (names.empty()) names = values_of(view.facts().sweeps, &ReportedSweep::runner);
-  more.push_back(joined(values_of(view.trials, "dtype"), 3));
+  more.push_back(joined(values_of(view.trials, &ReportedTrial::dtype), 3));
   return fact("Runner", joined(names, 2), lines(more));
 }
 
@@ -238,10 +234,10 @@ std::string energy_text(const ReportView& view) {
     const auto* winner = cell.answer.winner();
     const auto row = winner != nullptr ? view.row_of(*winner) : std::nullopt;
     if (!row) continue;
-    const auto power = view.trials.number(*row, "power_w");
-    const auto speed = view.trials.number(*row, "tokens_per_s_per_gpu");
-    if (!power || !speed || *power <= 0 || *speed <= 0) continue;
-    const double own = *power / *speed;
+    const double power = view.trials[*row].power_w.value_or(0);
+    const double speed = view.trials[*row].tokens_per_s_per_gpu.value_or(0);
+    if (power <= 0 || speed <= 0) continue;
+    const double own = power / speed;
     least = least > 0 ? std::min(least, own) : own;
   }
   return least > 0 ? fmt::format("{} J per token at best (GPUs alone)", amount_text(least))
@@ -252,13 +248,11 @@ std::string cost_fact(const ReportView& view) {
   double spent = 0;
   double saved = 0;
   std::int64_t spared = 0;
-  for (std::size_t row = 0; row < view.trials.size(); ++row) {
-    spent += view.trials.number(row, "gpu_seconds").value_or(0);
-    if (view.trials.text(row, "outcome") != "skipped") continue;
-    const auto seconds = view.trials.number(row, "predicted_attempt_s");
-    if (!seconds) continue;
+  for (const auto& trial : view.trials) {
+    spent += trial.gpu_seconds.value_or(0);
+    if (trial.outcome != "skipped" || !trial.predicted_attempt_s) continue;
     ++spared;
-    saved += *seconds * view.trials.number(row, "gpus").value_or(1);
+    saved += *trial.predicted_attempt_s * static_cast<double>(trial.gpus);
   }
   if (spent <= 0) return fact("Cost", "not recorded", "the trials have no run times");
   auto answer = gpu_time_text(spent);

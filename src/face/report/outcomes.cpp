@@ -8,13 +8,13 @@
 
 namespace shardsweep {
 
-std::vector<std::pair<std::string, std::int64_t>> counts_by_outcome(const Rows& trials) {
+std::vector<std::pair<std::string, std::int64_t>> counts_by_outcome(
+    const std::vector<ReportedTrial>& trials) {
   std::map<std::string, std::int64_t> counts;
-  for (std::size_t row = 0; row < trials.size(); ++row) {
-    const auto outcome = trials.text(row, "outcome");
-    const auto state = trials.text(row, "state");
-    ++counts[!outcome.empty() ? outcome : state == "queued" ? "planned" : state];
-  }
+  for (const auto& trial : trials)
+    ++counts[!trial.outcome.empty()   ? trial.outcome
+            : trial.state == "queued" ? "planned"
+                                      : trial.state];
   std::vector<std::pair<std::string, std::int64_t>> found(counts.begin(), counts.end());
   std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) {
     const bool first = a.first == "completed";

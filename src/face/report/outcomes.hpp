@@ -2,7 +2,7 @@
 // Outcomes as the page words and colours them.
 #pragma once
 
-#include "show/rows.hpp"
+#include "show/trial_columns.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace shardsweep {
 /// How trials ended, or the state of those that have not; the most frequent first, what was
 /// measured before all.
 [[nodiscard]] std::vector<std::pair<std::string, std::int64_t>> counts_by_outcome(
-    const Rows& trials);
+    const std::vector<ReportedTrial>& trials);
 
 /// `out of memory` of `oom`.
 [[nodiscard]] std::string outcome_words(std::string_view outcome);

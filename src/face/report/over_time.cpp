@@ -23,10 +23,6 @@
 namespace shardsweep {
 namespace {
 
-double gpus_of(const Rows& trials, const PageCell& cell) {
-  return trials.number(cell.trials.front(), "gpus").value_or(1);
-}
-
 /// Adds the best layout of each cell: its share of the tokens/s that perfect scaling from the
 /// smallest measured world would give.
 void add_model(Chart& chart, Table& table, const ReportView& view,
@@ -37,7 +33,7 @@ void add_model(Chart& chart, Table& table, const ReportView& view,
   const double first = cells.front()->answer.layouts.front().tokens_per_s_per_gpu;
   for (const auto* cell : cells) {
     const auto& best = cell->answer.layouts.front();
-    const double gpus = gpus_of(view.trials, *cell);
+    const auto gpus = static_cast<double>(view.trials[cell->trials.front()].gpus);
     const double speed = best.tokens_per_s_per_gpu;
     measured.points.push_back({gpus, speed / first,
         fmt::format("{}, {} GPUs: {} tokens/s, {} of perfect scaling, with {}", name, gpus,
@@ -175,14 +171,14 @@ std::string use_keys(const TimeUse& use) {
 }
 
 /// Trials in the order in which they ended.
-std::vector<std::size_t> by_end(const Rows& trials, const PageCell& cell) {
-  std::vector<std::size_t> order;
+std::vector<const ReportedTrial*> by_end(
+    const std::vector<ReportedTrial>& trials, const PageCell& cell) {
+  std::vector<const ReportedTrial*> order;
   for (const auto row : cell.trials) {
-    if (trials.integer(row, "ended_at") > 0) order.push_back(row);
+    if (trials[row].ended_at > 0) order.push_back(&trials[row]);
   }
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return trials.integer(a, "ended_at") < trials.integer(b, "ended_at");
-  });
+  std::stable_sort(order.begin(), order.end(),
+      [](const auto* a, const auto* b) { return a->ended_at < b->ended_at; });
   return order;
 }
 
@@ -194,14 +190,14 @@ ChartSeries history_of(const ReportView& view, const PageCell& cell) {
   const double answer = cell.answer.layouts.front().tokens_per_s_per_gpu;
   double hours = 0;
   double best = 0;
-  for (const auto row : by_end(view.trials, cell)) {
-    hours += view.trials.number(row, "gpu_seconds").value_or(0) / seconds_per_hour;
-    const auto speed = view.trials.number(row, "tokens_per_s_per_gpu").value_or(0);
-    if (speed <= best || !view.trials.text(row, "mark").empty()) continue;
+  for (const auto* trial : by_end(view.trials, cell)) {
+    hours += trial->gpu_seconds.value_or(0) / seconds_per_hour;
+    const auto speed = trial->tokens_per_s_per_gpu.value_or(0);
+    if (speed <= best || !trial->mark.empty()) continue;
     if (best > 0) series.points.push_back({hours, best / answer});
     best = speed;
-    series.points.push_back({hours, best / answer,
-        fmt::format("{}: {}", name, short_layout(view.trials.text(row, "layout")))});
+    series.points.push_back(
+        {hours, best / answer, fmt::format("{}: {}", name, short_layout(trial->layout))});
   }
   if (hours <= 0 || best <= 0) return {};
   series.points.push_back({hours, best / answer});

@@ -141,7 +141,7 @@ std::string served_page(std::string page, const PageService& service) {
 }
 
 std::string heatmap_page(const ReportInput& input, const std::vector<Heatmap>& heatmaps) {
-  const Rows trials(input.facts.trials);
+  const auto& trials = input.facts.trials;
   const TrialRows rows(trials);
   const auto cells = cells_of_page(input.heatmap, trials);
   const ReportView view{input, trials, rows, cells, false};

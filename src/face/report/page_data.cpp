@@ -164,13 +164,13 @@ constexpr std::size_t few_rows = 20'000;  // rows up to which numbers and names 
 
 /// Names of many trials, which are their model, words that other models' trials have too, and a
 /// hash of their own; empty if they are not made so.
-std::string named_by_model(const Rows& trials) {
+std::string named_by_model(const std::vector<ReportedTrial>& trials) {
   std::vector<Value> middles;
   std::string hashes;
   std::size_t length = 0;
-  for (std::size_t row = 0; row < trials.size(); ++row) {
-    const auto name = printable(trials.text(row, "trial"));
-    const auto model = printable(trials.text(row, "model")) + '-';
+  for (const auto& trial : trials) {
+    const auto name = printable(trial.trial);
+    const auto model = printable(trial.model) + '-';
     const auto hash = name.rfind('-');
     if (!name.starts_with(model) || hash == std::string::npos || hash < model.size()) return {};
     middles.emplace_back(name.substr(model.size() - 1, hash + 2 - model.size()));
@@ -240,8 +240,8 @@ std::string tails_json(const ReportView& view) {
   std::string out = "{";
   if (view.input.log_tails.empty()) return out + "}";
   for (std::size_t row = 0; row < view.trials.size(); ++row) {
-    const auto tail = view.input.log_tails.find(
-        view.trials.text(row, "sweep") + "/" + view.trials.text(row, "trial"));
+    const auto tail =
+        view.input.log_tails.find(view.trials[row].sweep + "/" + view.trials[row].trial);
     if (tail == view.input.log_tails.end()) continue;
     std::string lines;
     std::string_view rest = tail->second;
@@ -295,10 +295,9 @@ std::string front_coded(const std::vector<std::string>& texts) {
   return out;
 }
 
-std::string shown_cause(const Rows& trials, std::size_t row) {
-  const auto cause = trials.text(row, "cause");
-  const bool place_alone = cause.starts_with("recorded in line ");
-  return trials.text(row, "outcome") == "completed" || place_alone ? std::string() : cause;
+std::string shown_cause(const ReportedTrial& trial) {
+  const bool place_alone = trial.cause.starts_with("recorded in line ");
+  return trial.outcome == "completed" || place_alone ? std::string() : trial.cause;
 }
 
 std::string data_element(const ReportView& view) {
@@ -322,11 +321,13 @@ std::string data_element(const ReportView& view) {
   for (const auto& column : data_columns()) {
     std::vector<Value> values;
     values.reserve(trials.size());
-    for (std::size_t row = 0; row < trials.size(); ++row) {
-      values.push_back(trials.value(row, column.name));
-      if (column.name == "cause") values.back() = Value(shown_cause(trials, row));
+    const auto value_in = trial_column(column.name);
+    for (const auto& trial : trials) {
       // A sweep over gpus has no number of nodes.
-      if (column.name == "nodes" && trials.integer(row, "nodes") == 0) values.back() = Value();
+      const bool no_nodes = column.name == "nodes" && trial.nodes == 0;
+      values.push_back(no_nodes        ? Value()
+              : column.name == "cause" ? Value(shown_cause(trial))
+                                       : value_in(trial));
     }
     put(column, values, false);
   }

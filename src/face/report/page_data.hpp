@@ -25,6 +25,6 @@ namespace shardsweep {
 
 /// Cause of a trial as the page shows it: that of one without a result, if it says more than the
 /// line of the table in which it stood.
-[[nodiscard]] std::string shown_cause(const Rows& trials, std::size_t row);
+[[nodiscard]] std::string shown_cause(const ReportedTrial& trial);
 
 }  // namespace shardsweep

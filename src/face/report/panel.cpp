@@ -108,7 +108,7 @@ std::string top_table(const ReportView& view, const CellAnswer& answer) {
         sure = fmt::format("{}, {}", word == "faster" ? "slower" : std::string(word), runs);
     }
     const auto name = row && view.with_trials
-        ? fmt::format("<a href=\"#trial={}\">{}</a>", xml_escaped(view.trials.text(*row, "trial")),
+        ? fmt::format("<a href=\"#trial={}\">{}</a>", xml_escaped(view.trials[*row].trial),
               layout_html(layout.name))
         : layout_html(layout.name);
     out += fmt::format(
@@ -215,8 +215,8 @@ std::string breakdown(const ReportView& view, const CellAnswer& answer) {
     const auto& layout = answer.layouts[i];
     const auto row = view.row_of(layout);
     if (!row) continue;
-    steps.add(layout.name, view.trials.numbers(*row, "phases"));
-    memory.add(layout.name, view.trials.numbers(*row, "memory_classes"));
+    steps.add(layout.name, key_numbers(view.trials[*row].phases));
+    memory.add(layout.name, key_numbers(view.trials[*row].memory_classes));
   }
   return steps.html("Where a train step goes",
              "Mean over the ranks; forward and backward contain their waits for tensor "
@@ -229,8 +229,8 @@ std::string breakdown(const ReportView& view, const CellAnswer& answer) {
 std::string outcome_counts(const ReportView& view, const PageCell& cell) {
   std::map<std::string, std::int64_t> outcomes;
   for (const auto row : cell.trials) {
-    const auto outcome = view.trials.text(row, "outcome");
-    ++outcomes[outcome_words(outcome.empty() ? view.trials.text(row, "state") : outcome)];
+    const auto& trial = view.trials[row];
+    ++outcomes[outcome_words(trial.outcome.empty() ? trial.state : trial.outcome)];
   }
   std::string counts;
   for (const auto& [outcome, count] : outcomes)
@@ -245,12 +245,13 @@ std::vector<std::string> more_of_cell(const ReportView& view, const CellAnswer& 
   const auto row = winner != nullptr ? view.row_of(*winner) : std::nullopt;
   if (!row) return {};
   std::vector<std::string> parts;
-  if (const auto mfu = view.trials.number(*row, "mfu"))
+  if (const auto& mfu = view.trials[*row].mfu)
     parts.push_back(fmt::format("{:.0f} % MFU", *mfu * 100));
   const auto limit = view.input.memory_limit();
-  const auto peak = view.trials.number(*row, "peak_memory_bytes");
+  const auto& peak = view.trials[*row].peak_memory_bytes;
   if (limit && peak)
-    parts.push_back(bytes_text(std::max(static_cast<double>(*limit) - *peak, 0.0)) + " free");
+    parts.push_back(
+        bytes_text(static_cast<double>(std::max<std::int64_t>(*limit - *peak, 0))) + " free");
   return parts;
 }
 
@@ -258,12 +259,11 @@ std::vector<std::string> more_of_cell(const ReportView& view, const CellAnswer& 
 /// what readers ask about; if all are equal, the one with most layouts.
 const PageCell* first_shown(const ReportView& view) {
   const PageCell* most = nullptr;
-  std::tuple<double, double, std::size_t> largest{};
+  std::tuple<std::int64_t, std::int64_t, std::size_t> largest{};
   for (const auto& cell : view.cells) {
     if (cell.answer.layouts.empty()) continue;
-    const auto row = cell.trials.front();
-    const std::tuple size(view.trials.number(row, "n_params").value_or(0),
-        view.trials.number(row, "gpus").value_or(0), cell.answer.layouts.size());
+    const auto& trial = view.trials[cell.trials.front()];
+    const std::tuple size(trial.n_params, trial.gpus, cell.answer.layouts.size());
     if (most == nullptr || size > largest) {
       most = &cell;
       largest = size;
@@ -276,7 +276,7 @@ std::string gpus_of_column(const ReportView& view, const std::string& label) {
   if (view.heatmap().column_name != "nodes") return {};
   for (const auto& cell : view.cells) {
     if (view.heatmap().columns[cell.column] == label)
-      return view.trials.text(cell.trials.front(), "gpus") + " GPUs";
+      return fmt::format("{} GPUs", view.trials[cell.trials.front()].gpus);
   }
   return {};
 }

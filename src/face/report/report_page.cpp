@@ -50,7 +50,7 @@ std::optional<Price> price_from(const std::string& text) {
 }
 
 std::string report_page(const ReportInput& input) {
-  const Rows trials(input.facts.trials);
+  const auto& trials = input.facts.trials;
   const TrialRows rows(trials);
   const auto cells = cells_of_page(input.heatmap, trials);
   const ReportView view{input, trials, rows, cells};

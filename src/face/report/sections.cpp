@@ -24,15 +24,14 @@ struct Condition {
   std::map<std::string, std::int64_t> values;
 };
 
-std::vector<Condition> conditions_of(const Rows& trials) {
+std::vector<Condition> conditions_of(const std::vector<ReportedTrial>& trials) {
   std::map<std::string, std::map<std::string, std::int64_t>> found;
-  for (std::size_t row = 0; row < trials.size(); ++row) {
-    if (!trials.number(row, "tokens_per_s_per_gpu")) continue;
-    const auto version = trials.text(row, "runner_version");
-    ++found["runner"][trials.text(row, "runner") + (version.empty() ? "" : " " + version)];
-    ++found["dtype"][trials.text(row, "dtype")];
-    ++found["global batch"][trials.text(row, "global_batch")];
-    for (auto& [key, value] : key_values(trials.text(row, "software")))
+  for (const auto& trial : trials) {
+    if (!trial.tokens_per_s_per_gpu) continue;
+    ++found["runner"][runner_of(trial)];
+    ++found["dtype"][trial.dtype];
+    ++found["global batch"][fmt::to_string(trial.global_batch)];
+    for (auto& [key, value] : key_values(trial.software))
       ++found[key][value];
   }
   std::vector<Condition> conditions;
@@ -70,13 +69,12 @@ std::string chart_place(std::string_view id, std::string_view caption) {
 }
 
 /// Measured over predicted: the middle, and the middle four fifths.
-std::string predicted_caption(const Rows& trials) {
+std::string predicted_caption(const std::vector<ReportedTrial>& trials) {
   std::vector<double> ratios;
-  for (std::size_t row = 0; row < trials.size(); ++row) {
-    const auto measured = trials.number(row, "tokens_per_s_per_gpu");
-    const auto predicted = trials.number(row, "predicted_tokens_per_s_per_gpu");
-    if (measured && predicted && *measured > 0 && *predicted > 0)
-      ratios.push_back(*measured / *predicted);
+  for (const auto& trial : trials) {
+    const double measured = trial.tokens_per_s_per_gpu.value_or(0);
+    const double predicted = trial.predicted_tokens_per_s_per_gpu.value_or(0);
+    if (measured > 0 && predicted > 0) ratios.push_back(measured / predicted);
   }
   constexpr std::size_t least_points = 3;
   if (ratios.size() < least_points) return {};
@@ -101,12 +99,10 @@ std::string kind_of_cause(const std::string& cause) {
   return kind;
 }
 
-bool has_memory(const Rows& trials) {
-  for (std::size_t row = 0; row < trials.size(); ++row) {
-    if (trials.number(row, "tokens_per_s_per_gpu") && trials.number(row, "peak_memory_bytes"))
-      return true;
-  }
-  return false;
+bool has_memory(const std::vector<ReportedTrial>& trials) {
+  return std::any_of(trials.begin(), trials.end(), [](const ReportedTrial& trial) {
+    return trial.tokens_per_s_per_gpu && trial.peak_memory_bytes;
+  });
 }
 
 }  // namespace
@@ -154,15 +150,14 @@ std::string parallel_section(const ReportView& view) {
 }
 
 std::string failures_section(const ReportView& view) {
-  std::map<std::pair<std::string, std::string>, std::vector<std::size_t>> found;
-  for (std::size_t row = 0; row < view.trials.size(); ++row) {
-    const auto outcome = view.trials.text(row, "outcome");
-    if (outcome.empty() || outcome == "completed") continue;
-    found[{outcome, kind_of_cause(shown_cause(view.trials, row))}].push_back(row);
+  std::map<std::pair<std::string, std::string>, std::vector<const ReportedTrial*>> found;
+  for (const auto& trial : view.trials) {
+    if (trial.outcome.empty() || trial.outcome == "completed") continue;
+    found[{trial.outcome, kind_of_cause(shown_cause(trial))}].push_back(&trial);
   }
   if (found.empty()) return {};
-  std::vector<std::pair<std::pair<std::string, std::string>, std::vector<std::size_t>>> order(
-      found.begin(), found.end());
+  std::vector<std::pair<std::pair<std::string, std::string>, std::vector<const ReportedTrial*>>>
+      order(found.begin(), found.end());
   std::stable_sort(order.begin(), order.end(),
       [](const auto& a, const auto& b) { return a.second.size() > b.second.size(); });
   constexpr std::size_t most_causes = 20;
@@ -173,17 +168,17 @@ std::string failures_section(const ReportView& view) {
       "<th scope=\"col\" class=\"number\">cost</th><th scope=\"col\">such as</th></tr>"
       "</thead>\n<tbody>\n";
   for (std::size_t i = 0; i < std::min(order.size(), most_causes); ++i) {
-    const auto& [kind, rows] = order[i];
+    const auto& [kind, trials] = order[i];
     double seconds = 0;
-    for (const auto row : rows)
-      seconds += view.trials.number(row, "gpu_seconds").value_or(0);
-    const auto trial = view.trials.text(rows.front(), "trial");
+    for (const auto* trial : trials)
+      seconds += trial->gpu_seconds.value_or(0);
+    const auto name = xml_escaped(trials.front()->trial);
     body += fmt::format(
         "<tr><td class=\"number\">{}</td><td class=\"word\">{}</td><td>{}</td><td "
         "class=\"number\">{}</td><td><a href=\"#trial={}\">{}</a></td></tr>\n",
-        grouped(static_cast<std::int64_t>(rows.size())), xml_escaped(outcome_words(kind.first)),
-        xml_escaped(shown_cause(view.trials, rows.front())),
-        seconds > 0 ? gpu_time_text(seconds) : "", xml_escaped(trial), xml_escaped(trial));
+        grouped(std::ssize(trials)), xml_escaped(outcome_words(kind.first)),
+        xml_escaped(shown_cause(*trials.front())), seconds > 0 ? gpu_time_text(seconds) : "", name,
+        name);
   }
   body += "</tbody></table></div>\n";
   if (order.size() > most_causes)

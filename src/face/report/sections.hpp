@@ -4,7 +4,7 @@
 
 #include "report/cells_of_page.hpp"
 #include "report/report_page.hpp"
-#include "show/rows.hpp"
+#include "show/trial_columns.hpp"
 
 #include <shardsweep/report_facts.hpp>
 
@@ -22,7 +22,7 @@ inline constexpr double seconds_per_hour = 3600;
 /// Material that the sections are made from.
 struct ReportView {
   const ReportInput& input;
-  const Rows& trials;
+  const std::vector<ReportedTrial>& trials;
   const TrialRows& rows;
   const std::vector<PageCell>& cells;
   bool with_trials = true;  ///< the page has a table of trials to link to

@@ -32,9 +32,9 @@ struct ExplainedPart {
   std::string detail{};
 };
 
-std::map<std::string, double> parts_in(const TrialToExplain& trial, std::string_view column) {
+std::map<std::string, double> parts_in(std::string_view map) {
   std::map<std::string, double> parts;
-  for (auto& [name, value] : trial.trials.numbers(trial.row, column))
+  for (auto& [name, value] : key_numbers(map))
     parts.emplace(std::move(name), value);
   return parts;
 }
@@ -101,10 +101,10 @@ std::string step_detail(std::string_view measured, const std::string& predicted)
 /// The parts of a step that are known, measured or predicted, in milliseconds.
 std::vector<ExplainedPart> explained_parts(
     const TrialToExplain& trial, const std::optional<Guess>& guess) {
-  auto phases = parts_in(trial, "phases");
+  auto phases = parts_in(trial.trial.phases);
   const bool has_phases = !phases.empty();
   const auto step =
-      measured_step(phases, parts_in(trial, "waits"), trial.trials.integer(trial.row, "zero"));
+      measured_step(phases, parts_in(trial.trial.waits), point_of(trial.trial).layout.zero);
   const TimeEstimate time = guess ? guess->time : TimeEstimate{};
   const bool seconds = guess && !time.nominal;
   std::vector<ExplainedPart> parts;
@@ -181,7 +181,7 @@ constexpr std::array<std::pair<std::string_view, MemoryClass>, 6> runner_classes
 
 std::vector<ExplainedPart> memory_parts(
     const TrialToExplain& trial, const std::optional<Guess>& guess) {
-  auto classes = parts_in(trial, "memory_classes");
+  auto classes = parts_in(trial.trial.memory_classes);
   std::vector<ExplainedPart> parts;
   for (std::size_t i = 0; i < memory_class_words.size(); ++i) {
     const auto kind = static_cast<MemoryClass>(i);
@@ -203,11 +203,15 @@ std::vector<ExplainedPart> memory_parts(
   return parts;
 }
 
+std::optional<double> real_of(const std::optional<std::int64_t>& bytes) {
+  return bytes ? std::optional(static_cast<double>(*bytes)) : std::nullopt;
+}
+
 /// A prediction stays where the point has no numbers: then the plan's own is shown.
 std::optional<double> predicted_peak(
     const TrialToExplain& trial, const std::optional<Guess>& guess) {
   if (guess) return static_cast<double>(guess->memory.estimate.total());
-  return trial.trials.number(trial.row, "predicted_memory_bytes");
+  return real_of(trial.trial.predicted_memory_bytes);
 }
 
 Table memory_table(const TrialToExplain& trial, const std::optional<Guess>& guess) {
@@ -217,7 +221,7 @@ Table memory_table(const TrialToExplain& trial, const std::optional<Guess>& gues
   };
   for (const auto& part : memory_parts(trial, guess))
     table.rows.push_back({part.name, bytes(part.measured), bytes(part.predicted), part.detail});
-  const auto peak = trial.trials.number(trial.row, "peak_memory_bytes");
+  const auto peak = real_of(trial.trial.peak_memory_bytes);
   const auto predicted = predicted_peak(trial, guess);
   if (peak || predicted)
     table.rows.push_back({std::string("peak"), bytes(peak), bytes(predicted),
@@ -235,21 +239,21 @@ class Findings {
   explicit Findings(const TrialToExplain& trial) : trial_(trial) {}
 
   void about_outcome() {
-    const auto outcome = trial_.trials.text(trial_.row, "outcome");
-    const auto state = trial_.trials.text(trial_.row, "state");
+    const auto& outcome = trial_.trial.outcome;
+    const auto& state = trial_.trial.state;
     if (outcome.empty()) {
       say(fmt::format("It has not ended: its state is {}. All numbers are predictions.", state));
     } else if (outcome != name(Outcome::completed)) {
       say(fmt::format("No train step is measured: the trial ended as {}.", outcome));
     }
-    const auto mark = trial_.trials.text(trial_.row, "mark");
+    const auto& mark = trial_.trial.mark;
     if (!mark.empty()) say(fmt::format("Its measurement is marked {} and is not ranked.", mark));
   }
 
   void about_step(const std::vector<ExplainedPart>& parts, const std::optional<Guess>& guess) {
-    const auto step_ms = trial_.trials.number(trial_.row, "train_step_ms");
-    const bool measured = step_ms || trial_.trials.number(trial_.row, "tokens_per_s_per_gpu");
-    if (measured && trial_.trials.text(trial_.row, "phases").empty()) {
+    const auto& step_ms = trial_.trial.train_step_ms;
+    const bool measured = step_ms || trial_.trial.tokens_per_s_per_gpu;
+    if (measured && trial_.trial.phases.empty()) {
       say("The parts of the measured step are not known: the result record has no phase_ms.");
     }
     if (!guess) {
@@ -270,9 +274,9 @@ class Findings {
   }
 
   void about_memory(const std::optional<Guess>& guess) {
-    const auto peak = trial_.trials.number(trial_.row, "peak_memory_bytes");
+    const auto peak = real_of(trial_.trial.peak_memory_bytes);
     const double limit = trial_.cluster ? static_cast<double>(trial_.cluster->memory_bytes) : 0;
-    if (peak && trial_.trials.text(trial_.row, "memory_classes").empty())
+    if (peak && trial_.trial.memory_classes.empty())
       say("The classes of the measured memory are not known: the result record has no "
           "peak_memory_by_class.");
     if (limit <= 0) return;
@@ -319,7 +323,7 @@ Table trial_table(const TrialToExplain& trial, const std::string& finding) {
       "predicted_tokens_per_s_per_gpu", "mfu", "train_step_ms_spread", "runner", "runner_version",
       "hosts"};
   for (const auto column : shown) {
-    const auto& value = trial.trials.value(trial.row, column);
+    const Value value = trial_column(column)(trial.trial);
     const auto* text = std::get_if<std::string>(&value);
     if (std::holds_alternative<std::monostate>(value) || (text != nullptr && text->empty()))
       continue;
@@ -331,36 +335,19 @@ Table trial_table(const TrialToExplain& trial, const std::string& finding) {
 
 }  // namespace
 
-Point point_of(const Rows& trials, std::size_t row) {
-  Point point;
-  for (const auto& axis : axes()) {
-    const auto& value = trials.value(row, axis.name);
-    if (axis.kind == AxisKind::word) {
-      const auto text = trials.text(row, axis.name);
-      const auto word = std::find(axis.words.begin(), axis.words.end(), text);
-      if (word != axis.words.end()) axis.set(point, word - axis.words.begin());
-    } else if (axis.kind != AxisKind::model && std::holds_alternative<std::int64_t>(value)) {
-      axis.set(point, trials.integer(row, axis.name));
-    }
-  }
-  return point;
-}
-
 std::vector<Reader::Section> explanation(const TrialToExplain& trial) {
   std::optional<Guess> guess;
   if (trial.model && trial.cluster) {
-    const Predictor predictor(
-        *trial.cluster, family_of_runner(trial.trials.text(trial.row, "runner")));
-    guess = predictor.guess(*trial.model, point_of(trial.trials, trial.row));
+    const Predictor predictor(*trial.cluster, family_of_runner(trial.trial.runner));
+    guess = predictor.guess(*trial.model, point_of(trial.trial));
   }
-  const auto step_ms = trial.trials.number(trial.row, "train_step_ms");
+  const auto& step_ms = trial.trial.train_step_ms;
   const auto parts = explained_parts(trial, guess);
   Findings findings(trial);
   findings.about_outcome();
   findings.about_step(parts, guess);
   findings.about_memory(guess);
-  const auto thing =
-      trial.trials.text(trial.row, "sweep") + "/" + trial.trials.text(trial.row, "trial");
+  const auto thing = trial.trial.sweep + "/" + trial.trial.trial;
   std::vector<Reader::Section> sections;
   sections.push_back({"trial", trial_table(trial, findings.text()), thing});
   sections.push_back(

@@ -7,6 +7,7 @@
 
 #include <shardsweep/cell_key.hpp>
 #include <shardsweep/clock.hpp>
+#include <shardsweep/described.hpp>
 #include <shardsweep/table.hpp>
 #include <shardsweep/words.hpp>
 
@@ -46,6 +47,21 @@ struct HistoryRun {
   Timestamp ended_at = 0;       ///< 0: not known
   SeriesPoint measured{};       ///< `at` and `time` are set by history_of()
   HistoryFacts software{};
+};
+
+/// What a column of `results` holds; the other fields follow from several.
+template <>
+inline constexpr auto described<HistoryRun> = Entries{
+    Part{&HistoryRun::cell},
+    Part{&HistoryRun::measured},
+    Field{"cluster", &HistoryRun::cluster},
+    Field{"runner", &HistoryRun::runner},
+    Field{"layout", &HistoryRun::layout},
+    Field{"sweep", &HistoryRun::sweep},
+    Field{"trial", &HistoryRun::trial},
+    Field{"remeasured", &HistoryRun::remeasured},
+    Field{"trial_id", &HistoryRun::id},
+    Field{"ended_at", &HistoryRun::ended_at},
 };
 
 struct HistoryPoint {

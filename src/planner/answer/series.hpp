@@ -8,6 +8,7 @@
 #include "answer/verdict.hpp"
 
 #include <shardsweep/answer.hpp>
+#include <shardsweep/described.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -28,6 +29,15 @@ struct SeriesPoint {
   double step_noise = 0;    ///< step_noise_of(); 0: not known
   double sm_clock_mhz = 0;  ///< 0: not known
   double others_cpu = 0;    ///< share of the CPUs that others used
+};
+
+/// What a column of `results` holds; the other fields follow from several.
+template <>
+inline constexpr auto described<SeriesPoint> = Entries{
+    Field{"tokens_per_s_per_gpu", &SeriesPoint::speed},
+    Field{"resolution", &SeriesPoint::resolution},
+    Field{"sm_clock_mhz", &SeriesPoint::sm_clock_mhz},
+    Field{"others_cpu", &SeriesPoint::others_cpu},
 };
 
 struct SeriesSettings {

@@ -9,13 +9,13 @@
 #include "show/heatmap_table.hpp"
 #include "show/live_view.hpp"
 #include "show/pivot.hpp"
-#include "show/rows.hpp"
 #include "show/side_by_side.hpp"
 #include "show/status_view.hpp"
 #include "show/table_view.hpp"
 #include "text/numbers.hpp"
 #include "tools/lib/seeds.hpp"
 #include "unit/one_answer/random_database.hpp"
+#include "unit/table_rows.hpp"
 
 #include <shardsweep/sweep_lines.hpp>
 
@@ -242,7 +242,7 @@ class Views {
 
   void ask_report(const Heatmap& heatmap) {
     const ReportInput input{.facts = must(reader_->facts(selection())), .heatmap = heatmap};
-    const Rows trials(input.facts.trials);
+    const auto& trials = input.facts.trials;
     const TrialRows rows(trials);
     const auto cells = cells_of_page(heatmap, trials);
     const ReportView view{input, trials, rows, cells};

@@ -8,6 +8,7 @@
 #include "report/page_data.hpp"
 #include "report/report_page.hpp"
 #include "report/sections.hpp"
+#include "unit/table_rows.hpp"
 
 #include <shardsweep/point.hpp>
 
@@ -22,43 +23,52 @@ namespace {
 
 const std::string hostile_report = "</script><script>window.obeyed=1</script>";
 
-std::vector<Value> trial(const std::string& name, std::int64_t tp, std::int64_t micro_batch,
-    std::int64_t repeat, double speed) {
-  const bool oom = speed == 0;
-  return {std::string("demo"), name, std::string("tiny"), std::int64_t{128}, std::int64_t{1},
-      std::int64_t{8}, "dp1 tp" + std::to_string(tp) + " mb" + std::to_string(micro_batch), tp,
-      std::int64_t{1}, micro_batch, repeat, std::string(oom ? "oom" : "completed"),
-      oom ? Value() : Value(speed), oom ? Value() : Value(std::int64_t{1000} * micro_batch),
-      std::string("bench"), std::string("1.0"), oom ? Value(hostile_report) : Value(),
-      std::string("forward=3;backward=6;gradient_norm=0.5;reduction=0.001"),
-      std::string("gpu=H100;nccl=2.28"), std::int64_t{name.front()}};
+ReportedTrial trial(
+    const std::string& name, std::int64_t tp, std::int64_t micro_batch, double speed) {
+  ReportedTrial one;
+  one.trial_id = name.front();
+  one.sweep = "demo";
+  one.trial = name;
+  one.model = "tiny";
+  one.seq_len = 128;
+  one.nodes = 1;
+  one.gpus = 8;
+  one.layout = "dp1 tp" + std::to_string(tp) + " mb" + std::to_string(micro_batch);
+  set_axis(one, "tp", tp);
+  set_axis(one, "pp", std::int64_t{1});
+  set_axis(one, "micro_batch", micro_batch);
+  one.outcome = speed == 0 ? "oom" : "completed";
+  if (speed > 0) {
+    one.tokens_per_s_per_gpu = speed;
+    one.peak_memory_bytes = 1000 * micro_batch;
+  } else {
+    one.cause = hostile_report;
+  }
+  one.runner = "bench";
+  one.runner_version = "1.0";
+  one.phases = "forward=3;backward=6;gradient_norm=0.5;reduction=0.001";
+  one.software = "gpu=H100;nccl=2.28";
+  return one;
 }
 
 /// What the store would ask for, and what planner/answer says to it.
 void answer_anew(ReportInput& input) {
   std::map<std::string, std::size_t> places;
   CellRuns cell;
-  const Rows trials(input.facts.trials);
-  for (std::size_t row = 0; row < trials.size(); ++row) {
-    const auto speed = trials.number(row, "tokens_per_s_per_gpu");
-    if (!speed) continue;
-    const auto name = trials.text(row, "layout");
-    const auto [found, added] = places.try_emplace(name, cell.layouts.size());
-    if (added) cell.layouts.push_back({.name = name, .runs = {}});
+  for (const auto& trial : input.facts.trials) {
+    if (!trial.tokens_per_s_per_gpu) continue;
+    const auto [found, added] = places.try_emplace(trial.layout, cell.layouts.size());
+    if (added) cell.layouts.push_back({.name = trial.layout, .runs = {}});
     cell.layouts[found->second].runs.push_back(
-        {.trial = trials.integer(row, "trial_id"), .tokens_per_s_per_gpu = *speed});
+        {.trial = trial.trial_id, .tokens_per_s_per_gpu = *trial.tokens_per_s_per_gpu});
   }
   input.heatmap.cells[0][0].answer = answer_of(cell);
 }
 
 ReportInput sample_report() {
   ReportInput input;
-  auto& trials = input.facts.trials;
-  trials.columns = {"sweep", "trial", "model", "seq_len", "nodes", "gpus", "layout", "tp", "pp",
-      "micro_batch", "repeat", "outcome", "tokens_per_s_per_gpu", "peak_memory_bytes", "runner",
-      "runner_version", "cause", "phases", "software", "trial_id"};
-  trials.rows = {trial("a", 1, 1, 1, 100), trial("b", 1, 1, 2, 102), trial("c", 2, 1, 1, 90),
-      trial("d", 2, 2, 1, 80), trial("e", 1, 2, 1, 0), trial("f", 1, 1, 3, 101)};
+  input.facts.trials = {trial("a", 1, 1, 100), trial("b", 1, 1, 102), trial("c", 2, 1, 90),
+      trial("d", 2, 2, 80), trial("e", 1, 2, 0), trial("f", 1, 1, 101)};
   input.facts.sweeps = {{.sweep = "demo",
       .backend = Backend::local,
       .cluster = "here",
@@ -86,7 +96,7 @@ std::size_t times(const std::string& text, const std::string& word) {
 
 TEST_CASE("the page says of each cell what its answer says") {
   const auto input = sample_report();
-  const Rows trials(input.facts.trials);
+  const auto& trials = input.facts.trials;
   const auto cells = cells_of_page(input.heatmap, trials);
   REQUIRE(cells.size() == 1);
   CHECK(cells[0].trials.size() == 6);
@@ -112,10 +122,8 @@ TEST_CASE("the header names hardware, trials, cost and certainty, and what nobod
   cluster.gpus_per_node = 8;
   cluster.memory_bytes = std::int64_t{80} << 30;
   input.clusters = {cluster};
-  auto& trials = input.facts.trials;
-  trials.columns.emplace_back("gpu_seconds");
-  for (auto& row : trials.rows)
-    row.emplace_back(3600.0);
+  for (auto& one : input.facts.trials)
+    one.gpu_seconds = 3600;
   input.price = price_from("2.50 EUR");
   page = report_page(input);
   CHECK(page.find("<b>8 × NVIDIA H100 per node</b>") != std::string::npos);
@@ -162,21 +170,20 @@ TEST_CASE("what differs between runs stands out, and what is equal is said once"
   auto page = report_page(input);
   CHECK(page.find("<dt>nccl</dt><dd>2.28</dd>") != std::string::npos);
   CHECK(page.find("Not equal in all runs") == std::string::npos);
-  input.facts.trials.rows[0][18] = std::string("gpu=H100;nccl=2.29");
+  input.facts.trials[0].software = "gpu=H100;nccl=2.29";
   page = report_page(input);
   CHECK(page.find("<dt>nccl</dt><dd>2.28 (4 runs), 2.29 (1 run)</dd>") != std::string::npos);
 }
 
 TEST_CASE("a cause stands only with what has failed, and not if it is a place in a table alone") {
   auto input = sample_report();
-  auto& rows = input.facts.trials.rows;
-  const Rows trials(input.facts.trials);
-  rows[0][16] = std::string("recorded in line 3 of table.csv");
-  CHECK(shown_cause(trials, 0).empty());
-  rows[4][16] = std::string("recorded in line 7 of table.csv");
-  CHECK(shown_cause(trials, 4).empty());
-  rows[4][16] = std::string("CUDA out of memory");
-  CHECK(shown_cause(trials, 4) == "CUDA out of memory");
+  auto& trials = input.facts.trials;
+  trials[0].cause = "recorded in line 3 of table.csv";
+  CHECK(shown_cause(trials[0]).empty());
+  trials[4].cause = "recorded in line 7 of table.csv";
+  CHECK(shown_cause(trials[4]).empty());
+  trials[4].cause = "CUDA out of memory";
+  CHECK(shown_cause(trials[4]) == "CUDA out of memory");
   CHECK(report_page(input).find("recorded in line") == std::string::npos);
 }
 
@@ -190,11 +197,11 @@ TEST_CASE("a part of a train step that is too thin to see has no place in the ba
 
 TEST_CASE("failures that differ in a number alone are one cause") {
   auto input = sample_report();
-  auto& rows = input.facts.trials.rows;
   for (const std::size_t row : {0U, 1U, 4U}) {
-    rows[row][11] = std::string("oom");
-    rows[row][12] = Value();
-    rows[row][16] = "rank " + std::to_string(row) + " needs " + std::to_string(row * 7) + " bytes";
+    auto& one = input.facts.trials[row];
+    one.outcome = "oom";
+    one.tokens_per_s_per_gpu.reset();
+    one.cause = "rank " + std::to_string(row) + " needs " + std::to_string(row * 7) + " bytes";
   }
   const auto page = report_page(input);
   CHECK(page.find("<td class=\"number\">3</td><td class=\"word\">out of memory</td><td>rank 0 "
@@ -210,8 +217,8 @@ TEST_CASE("lines of a log stay lines") {
 
 TEST_CASE("a sweep over gpus has no column of nodes") {
   auto input = sample_report();
-  for (auto& row : input.facts.trials.rows)
-    row[4] = std::int64_t{0};
+  for (auto& one : input.facts.trials)
+    one.nodes = 0;
   CHECK(report_page(input).find(R"("name":"nodes","title":"nodes","axis":1,"same":null)") !=
       std::string::npos);
   Table table{{"nodes", "at"}, {{std::int64_t{0}, std::int64_t{5}}}};
@@ -229,27 +236,27 @@ TEST_CASE("texts that follow each other are told by what is new in them") {
 
 TEST_CASE("names of many trials are told by their model, common words and a hash") {
   auto input = sample_report();
-  auto& rows = input.facts.trials.rows;
-  const auto one = rows[0];
-  rows.clear();
+  auto& trials = input.facts.trials;
+  const auto one = trials[0];
+  trials.clear();
   constexpr std::size_t many = 20'001;
   for (std::size_t i = 0; i < many; ++i) {
-    rows.push_back(one);
-    rows.back()[1] = "tiny-dp1-mb" + std::to_string(i % 3) + "-" + std::to_string(100'000 + i);
+    trials.push_back(one);
+    trials.back().trial = "tiny-dp1-mb" + std::to_string(i % 3) + "-" + std::to_string(100'000 + i);
   }
   auto page = report_page(input);
   CHECK(
       page.find(R"("name":"trial","title":"trial","after":"model","length":6,"hashes":"100000)") !=
       std::string::npos);
   // A name that is not made so is told as a text.
-  rows[7][1] = std::string("other");
+  trials[7].trial = "other";
   page = report_page(input);
   CHECK(page.find(R"("name":"trial","title":"trial","front":")") != std::string::npos);
 }
 
 TEST_CASE("layouts that differ in one axis alone are pairs of that axis") {
   const auto input = sample_report();
-  const Rows trials(input.facts.trials);
+  const auto& trials = input.facts.trials;
   const TrialRows rows(trials);
   const auto effects = axis_effects(cells_of_page(input.heatmap, trials), trials, rows);
   // tp 1 and 2 with micro-batch 1; micro-batch 1 and 2 with tp 2; nothing joins the diagonal.
@@ -270,18 +277,18 @@ TEST_CASE("a pair holds every axis but its own fixed") {
     const std::string column(axis.name);
     if (column == "tp" || column == "micro_batch" || column == "pp") continue;
     auto input = sample_report();
-    auto& facts = input.facts.trials;
-    facts.columns.emplace_back(column);
-    facts.rows = {trial("a", 1, 1, 1, 100), trial("c", 2, 1, 1, 90)};
-    for (auto& row : facts.rows)
-      row.emplace_back(std::get<std::string>(row[1]) == "a" ? std::int64_t{1} : 2);
+    auto& trials = input.facts.trials;
+    trials = {trial("a", 1, 1, 100), trial("c", 2, 1, 90)};
+    for (auto& one : trials) {
+      set_axis(one, column, std::int64_t{one.trial == "a" ? 1 : 2});
+      if (column == "dtype") one.dtype = one.trial;
+    }
     answer_anew(input);
-    const Rows trials(facts);
     const TrialRows rows(trials);
     CHECK_MESSAGE(axis_effects(cells_of_page(input.heatmap, trials), trials, rows).empty(),
         column << " differs too");
-    for (auto& row : facts.rows)
-      row[7] = std::int64_t{1};
+    for (auto& one : trials)
+      set_axis(one, "tp", std::int64_t{1});
     const auto alone = axis_effects(cells_of_page(input.heatmap, trials), trials, rows);
     REQUIRE_MESSAGE(alone.size() == 1, column);
     CHECK(alone[0].axis == column);

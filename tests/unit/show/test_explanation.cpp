@@ -2,6 +2,7 @@
 #include "predict/predictor.hpp"
 #include "show/explanation.hpp"
 #include "show/show_view.hpp"
+#include "unit/table_rows.hpp"
 
 #include <doctest/doctest.h>
 
@@ -36,24 +37,32 @@ ClusterSpec explained_cluster() {
 }
 
 /// A measured trial of two stages: 100 ms, of which its ranks waited 18 ms for tp.
-Table measured_trial() {
-  Table table{{"sweep", "trial", "model", "nodes", "gpus", "seq_len", "dtype", "dp", "tp", "pp",
-                  "micro_batch", "grad_accum", "zero", "recompute", "sequence_parallel", "state",
-                  "outcome", "mark", "train_step_ms", "tokens_per_s_per_gpu", "peak_memory_bytes",
-                  "phases", "waits", "memory_classes", "runner"},
-      {}};
-  table.rows.push_back({std::string("demo"), std::string("t1"), std::string("small"),
-      std::int64_t{1}, std::int64_t{8}, std::int64_t{4096}, std::string("bf16"), std::int64_t{2},
-      std::int64_t{2}, std::int64_t{2}, std::int64_t{1}, std::int64_t{8}, std::int64_t{1},
-      std::string("none"), std::int64_t{0}, std::string("ended"), std::string("completed"), Value(),
-      100.0, 8192.0, std::int64_t{40} << 30,
-      std::string("forward=30;backward=40;transfer=12;reduction=6;"
-                  "gradient_norm=2;optimizer=9;other=1"),
-      std::string("tp=18;dp=8;pp=12;world=2"),
-      std::string("parameters=10;gradients=20;optimizer=30;activations=40;"
-                  "workspace=5;communication=2"),
-      std::string("shardbench-cuda")});
-  return table;
+ReportedTrial measured_trial() {
+  ReportedTrial trial;
+  trial.sweep = "demo";
+  trial.trial = "t1";
+  trial.model = "small";
+  trial.nodes = 1;
+  trial.gpus = 8;
+  trial.seq_len = 4096;
+  trial.dtype = "bf16";
+  trial.state = "ended";
+  trial.outcome = "completed";
+  trial.train_step_ms = 100;
+  trial.tokens_per_s_per_gpu = 8192;
+  trial.peak_memory_bytes = std::int64_t{40} << 30;
+  trial.phases =
+      "forward=30;backward=40;transfer=12;reduction=6;gradient_norm=2;optimizer=9;other=1";
+  trial.waits = "tp=18;dp=8;pp=12;world=2";
+  trial.memory_classes =
+      "parameters=10;gradients=20;optimizer=30;activations=40;workspace=5;communication=2";
+  trial.runner = "shardbench-cuda";
+  for (const auto& [axis, value] :
+      {std::pair("dp", 2), std::pair("tp", 2), std::pair("pp", 2), std::pair("micro_batch", 1),
+          std::pair("grad_accum", 8), std::pair("zero", 1), std::pair("sequence_parallel", 0)})
+    set_axis(trial, axis, std::int64_t{value});
+  set_axis(trial, "recompute", std::string("none"));
+  return trial;
 }
 
 const Table& section_of(const std::vector<Reader::Section>& sections, std::string_view title) {
@@ -77,18 +86,11 @@ std::string finding_of(const std::vector<Reader::Section>& sections) {
   return std::holds_alternative<std::string>(value) ? std::get<std::string>(value) : "";
 }
 
-void set(Table& table, const std::string& column, Value value) {
-  const auto at = std::find(table.columns.begin(), table.columns.end(), column);
-  REQUIRE(at != table.columns.end());
-  table.rows[0][static_cast<std::size_t>(at - table.columns.begin())] = std::move(value);
-}
-
 }  // namespace
 
 TEST_CASE("a measured step is shared out without counting a wait twice") {
-  const auto table = measured_trial();
-  const Rows rows(table);
-  const auto sections = explanation({rows, 0, explained_model(), explained_cluster()});
+  const auto trial = measured_trial();
+  const auto sections = explanation({trial, explained_model(), explained_cluster()});
   const auto& step = section_of(sections, "train step");
   CHECK(cell_of(step, "tensor parallel", "measured_ms") == Value(18.0));
   CHECK(cell_of(step, "pipeline", "measured_ms") == Value(12.0));
@@ -109,20 +111,18 @@ TEST_CASE("a measured step is shared out without counting a wait twice") {
 }
 
 TEST_CASE("ZeRO 3 waits for weights within forward and backward") {
-  auto table = measured_trial();
-  set(table, "zero", std::int64_t{3});
-  const Rows rows(table);
-  const auto sections = explanation({rows, 0, explained_model(), explained_cluster()});
+  auto trial = measured_trial();
+  set_axis(trial, "zero", std::int64_t{3});
+  const auto sections = explanation({trial, explained_model(), explained_cluster()});
   const auto& step = section_of(sections, "train step");
   CHECK(cell_of(step, "compute", "measured_ms") == Value(50.0));
   CHECK(cell_of(step, "optimizer", "measured_ms") == Value(11.0));
 }
 
 TEST_CASE("predicted parts are those of the predictor, and add up to its step") {
-  const auto table = measured_trial();
-  const Rows rows(table);
-  const auto sections = explanation({rows, 0, explained_model(), explained_cluster()});
-  const auto point = point_of(rows, 0);
+  const auto trial = measured_trial();
+  const auto sections = explanation({trial, explained_model(), explained_cluster()});
+  const auto point = point_of(trial);
   CHECK(point.layout.tp == 2);
   CHECK(point.layout.grad_accum == 8);
   CHECK(point.dtype == Dtype::bf16);
@@ -144,33 +144,30 @@ TEST_CASE("predicted parts are those of the predictor, and add up to its step") 
 }
 
 TEST_CASE("a trial without numbers says why") {
-  auto table = measured_trial();
-  for (const char* column : {"train_step_ms", "tokens_per_s_per_gpu", "peak_memory_bytes", "phases",
-           "waits", "memory_classes"})
-    set(table, column, Value());
-  set(table, "outcome", std::string("oom"));
-  const Rows rows(table);
-  const auto oom = explanation({rows, 0, explained_model(), explained_cluster()});
+  auto trial = measured_trial();
+  trial.train_step_ms.reset();
+  trial.tokens_per_s_per_gpu.reset();
+  trial.peak_memory_bytes.reset();
+  trial.phases = trial.waits = trial.memory_classes = "";
+  trial.outcome = "oom";
+  const auto oom = explanation({trial, explained_model(), explained_cluster()});
   CHECK(finding_of(oom).find("No train step is measured: the trial ended as oom.") !=
       std::string::npos);
   CHECK(cell_of(section_of(oom, "train step"), "compute", "measured_ms") == Value());
-  set(table, "outcome", Value());
-  set(table, "state", std::string("queued"));
-  const Rows waiting(table);
-  CHECK(finding_of(explanation({waiting, 0, explained_model(), explained_cluster()}))
+  trial.outcome = "";
+  trial.state = "queued";
+  CHECK(finding_of(explanation({trial, explained_model(), explained_cluster()}))
             .starts_with("It has not ended: its state is queued. All numbers are predictions."));
-  const auto nothing = explanation({waiting, 0});
+  const auto nothing = explanation({trial});
   CHECK(finding_of(nothing).find("Nothing is predicted: the cluster is not known.") !=
       std::string::npos);
   CHECK(nothing.size() == 1);
 }
 
 TEST_CASE("a runner that reports no parts is told so, and its step stays") {
-  auto table = measured_trial();
-  set(table, "phases", Value());
-  set(table, "memory_classes", Value());
-  const Rows rows(table);
-  const auto sections = explanation({rows, 0, explained_model(), explained_cluster()});
+  auto trial = measured_trial();
+  trial.phases = trial.memory_classes = "";
+  const auto sections = explanation({trial, explained_model(), explained_cluster()});
   CHECK(finding_of(sections).find("the result record has no phase_ms.") != std::string::npos);
   CHECK(finding_of(sections).find("the result record has no peak_memory_by_class.") !=
       std::string::npos);
@@ -178,12 +175,11 @@ TEST_CASE("a runner that reports no parts is told so, and its step stays") {
 }
 
 TEST_CASE("of a cluster without rates the prediction gives shares and no times") {
-  const auto table = measured_trial();
-  const Rows rows(table);
+  const auto trial = measured_trial();
   ClusterSpec unknown;
   unknown.name = "cpu";
   unknown.gpus_per_node = 8;
-  const auto sections = explanation({rows, 0, explained_model(), unknown});
+  const auto sections = explanation({trial, explained_model(), unknown});
   const auto& step = section_of(sections, "train step");
   CHECK(cell_of(step, "compute", "predicted_ms") == Value());
   CHECK(std::holds_alternative<double>(cell_of(step, "compute", "predicted_share")));
@@ -193,21 +189,19 @@ TEST_CASE("of a cluster without rates the prediction gives shares and no times")
 }
 
 TEST_CASE("parts that only a runner knows stand under its own names") {
-  auto table = measured_trial();
-  set(table, "phases", std::string("forward=50;checkpoint=20"));
-  set(table, "memory_classes", std::string("expert weights=7"));
-  const Rows rows(table);
-  const auto sections = explanation({rows, 0, explained_model(), explained_cluster()});
+  auto trial = measured_trial();
+  trial.phases = "forward=50;checkpoint=20";
+  trial.memory_classes = "expert weights=7";
+  const auto sections = explanation({trial, explained_model(), explained_cluster()});
   CHECK(cell_of(section_of(sections, "train step"), "checkpoint", "measured_ms") == Value(20.0));
   CHECK(cell_of(section_of(sections, "memory"), "expert weights", "measured_bytes") ==
       Value(std::int64_t{7}));
 }
 
 TEST_CASE("an explanation is one object in JSON") {
-  const auto table = measured_trial();
-  const Rows rows(table);
+  const auto trial = measured_trial();
   const auto text = sections_text(
-      explanation({rows, 0, explained_model(), explained_cluster()}), {.format = Format::json});
+      explanation({trial, explained_model(), explained_cluster()}), {.format = Format::json});
   CHECK(text.starts_with("[\n{\"name\":\"demo/t1\",\"trial\":{"));
   CHECK(text.find("\"train step\":[\n{\"part\":\"compute\",\"measured_ms\":52,") !=
       std::string::npos);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "show/frontier.hpp"
-#include "show/rows.hpp"
+#include "unit/table_rows.hpp"
 
 #include <doctest/doctest.h>
 

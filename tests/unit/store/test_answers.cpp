@@ -2,8 +2,8 @@
 // What the rows of a database make doubtful of an answer: others' load, another sweep's number,
 // an efficiency above 100 %, and runs that are measured and not ranked.
 #include "answer/answer.hpp"
-#include "show/rows.hpp"
 #include "unit/store/support.hpp"
+#include "unit/table_rows.hpp"
 
 #include <fmt/format.h>
 

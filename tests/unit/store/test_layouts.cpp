@@ -53,7 +53,6 @@ TEST_CASE("what a log rounds away stands beside its layout, and twice beside the
   };
   CHECK(column(must(reader->best({})), "resolution") == Value(0.5));
   CHECK(column(must(reader->layouts({})), "resolution") == Value(0.25));
-  CHECK(column(must(reader->facts({})).trials, "resolution") == Value(0.25));
 }
 
 TEST_CASE("the layouts that are ranked are those that best ranks, each once") {

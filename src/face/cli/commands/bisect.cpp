@@ -6,10 +6,11 @@
 // was killed, the daemon runs pairs as it runs all trials, and `results` shows them.
 #include "cli/command.hpp"
 #include "cli/commands/bisect_versions.hpp"
+#include "cli/emitting.hpp"
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
 #include "show/bisect_view.hpp"
-#include "show/rows.hpp"
+#include "show/trial_columns.hpp"
 #include "text/content_hash.hpp"
 #include "text/numbers.hpp"
 
@@ -61,22 +62,19 @@ struct BisectedLayout {
 
 Result<BisectedLayout> layout_of_trial(const Session& session, const std::string& trial) {
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
-  SHARDSWEEP_ASSIGN(const Table table,
-      reader->results(
-          {.selection = {.names = {trial}, .hidden = true}, .columns = {"all"}, .limit = 1}));
-  if (table.rows.empty())
+  SHARDSWEEP_ASSIGN(const auto found, reader->trials({.names = {trial}, .hidden = true}));
+  if (found.empty())
     return fault(FaultKind::invalid_input,
         fmt::format("'{}' is no sweep file, and no sweep or trial of the database", trial));
-  const Rows rows(table);
+  const ReportedTrial& first = found.front();
   BisectedLayout layout;
-  const auto sweep = rows.text(0, "sweep");
-  SHARDSWEEP_ASSIGN(const auto text, reader->resolved(sweep));
-  SHARDSWEEP_ASSIGN(layout.sweep, load_sweep_text(text, "sweep " + sweep, {}));
+  SHARDSWEEP_ASSIGN(const auto text, reader->resolved(first.sweep));
+  SHARDSWEEP_ASSIGN(layout.sweep, load_sweep_text(text, "sweep " + first.sweep, {}));
   for (const AxisInfo& axis : axes())
-    layout.axes[std::string(axis.name)] = rows.text(0, axis.name);
-  const auto vars = nlohmann::json::parse(rows.text(0, "vars"), nullptr, false);
-  for (const auto& [name, value] : vars.items())
-    layout.axes[name] = value.is_string() ? value.get<std::string>() : value.dump();
+    layout.axes[std::string(axis.name)] = plain_text(trial_column(axis.name)(first));
+  SHARDSWEEP_ASSIGN(const auto vars, reader->rows<TrialVar>(Listing::vars_of_trial, {first.trial}));
+  for (const auto& [name, value] : vars)
+    layout.axes[name] = value;
   return layout;
 }
 

@@ -24,23 +24,23 @@ constexpr std::int64_t most_explained = 20;
 
 /// Trial to explain, with the model and cluster of the stored sweep file. An imported table has
 /// them in its columns and in the cluster's preset.
-TrialToExplain trial_to_explain(const Session& session, const std::vector<ReportedSweep>& sweeps,
-    const Rows& trials, std::size_t row) {
-  TrialToExplain trial{trials, row};
+TrialToExplain trial_to_explain(
+    const Session& session, const std::vector<ReportedSweep>& sweeps, const ReportedTrial& asked) {
+  TrialToExplain trial{asked};
   const auto its = std::find_if(sweeps.begin(), sweeps.end(),
-      [&](const ReportedSweep& one) { return one.sweep == trials.text(row, "sweep"); });
+      [&](const ReportedSweep& one) { return one.sweep == asked.sweep; });
   if (its == sweeps.end()) return trial;
   const auto sweep = load_sweep_text(its->resolved, its->sweep, {session.installation.presets, {}});
   if (!sweep) {
     const auto cluster = load_cluster(its->cluster, session.installation.presets);
     if (cluster) trial.cluster = *cluster;
-    const auto model = model_of_row(trials, row);
+    const auto model = model_of(asked);
     if (model.layers > 0 && model.hidden > 0 && model.heads > 0) trial.model = model;
     return trial;
   }
   trial.cluster = sweep->cluster;
   const auto model = std::find_if(sweep->models.begin(), sweep->models.end(),
-      [&](const ModelSpec& one) { return one.name == trials.text(row, "model"); });
+      [&](const ModelSpec& one) { return one.name == asked.model; });
   if (model != sweep->models.end()) trial.model = *model;
   return trial;
 }
@@ -57,10 +57,9 @@ Result<ExitCode> run_explain(const Session& session) {
             count, most_explained));
   }
   SHARDSWEEP_ASSIGN(const auto facts, reader->facts(selection));
-  const Rows trials(facts.trials);
   std::vector<Reader::Section> sections;
-  for (std::size_t row = 0; row < trials.size(); ++row) {
-    auto found = explanation(trial_to_explain(session, facts.sweeps, trials, row));
+  for (const auto& trial : facts.trials) {
+    auto found = explanation(trial_to_explain(session, facts.sweeps, trial));
     std::move(found.begin(), found.end(), std::back_inserter(sections));
   }
   auto style = table_style(session,

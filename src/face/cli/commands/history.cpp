@@ -12,7 +12,6 @@
 #include "picture/svg.hpp"
 #include "report/history_page.hpp"
 #include "show/cell_text.hpp"
-#include "show/rows.hpp"
 #include "sweep/vars_text.hpp"
 
 #include <shardsweep/allocation_files.hpp>
@@ -52,12 +51,9 @@ void add_condition(std::string& any, const std::string& one) {
 }
 
 /// The layout of a trial, in its cell.
-std::string like_trial(const Rows& trial) {
-  std::string text;
-  for (const char* column : {"model", "seq_len", "nodes", "gpus", "layout"})
-    text += fmt::format(
-        "{}{} = {}", text.empty() ? "(" : " and ", column, literal_of(trial.value(0, column)));
-  return text + ")";
+std::string like_trial(const ReportedTrial& trial) {
+  return fmt::format("(model = {} and seq_len = {} and nodes = {} and gpus = {} and layout = {})",
+      literal_of(trial.model), trial.seq_len, trial.nodes, trial.gpus, literal_of(trial.layout));
 }
 
 Result<HistoryScope> history_asked(Reader& reader, const Options& options) {
@@ -83,14 +79,11 @@ Result<HistoryScope> history_asked(Reader& reader, const Options& options) {
       add_condition(any, "layout = " + literal_of(name));
       asked.of = HistoryOf::layout;
     } else {
-      SHARDSWEEP_ASSIGN(const auto trial,
-          reader.results({.selection = {.names = {name}, .hidden = true},
-              .columns = {"model", "seq_len", "nodes", "gpus", "layout"},
-              .limit = 1}));
-      if (trial.rows.empty())
+      SHARDSWEEP_ASSIGN(const auto trials, reader.trials({.names = {name}, .hidden = true}));
+      if (trials.empty())
         return fault(FaultKind::invalid_input,
             fmt::format("'{}' names no sweep, model, layout or trial", name));
-      add_condition(any, like_trial(Rows(trial)));
+      add_condition(any, like_trial(trials.front()));
       asked.of = HistoryOf::layout;
     }
   }
@@ -105,70 +98,74 @@ std::string json_word(const Json& value) {
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
-HistoryFacts software_of(const Rows& rows, std::size_t row) {
+/// A row of `results`.
+struct MeasuredRow {
+  HistoryRun run{};
+  std::string vars;  ///< JSON
+  std::string runner_version;
+  std::string software;  ///< JSON
+  std::string hosts;
+  std::string settings;
+  std::string code_hash;
+  std::string image_digest;
+  std::string mark;
+  double train_step_ms_spread = 0;
+  std::int64_t steps = 0;
+};
+
+}  // namespace
+
+template <>
+inline constexpr auto described<MeasuredRow> = Entries{
+    Part{&MeasuredRow::run},
+    Field{"vars", &MeasuredRow::vars},
+    Field{"runner_version", &MeasuredRow::runner_version},
+    Field{"software", &MeasuredRow::software},
+    Field{"hosts", &MeasuredRow::hosts},
+    Field{"settings", &MeasuredRow::settings},
+    Field{"code_hash", &MeasuredRow::code_hash},
+    Field{"image_digest", &MeasuredRow::image_digest},
+    Field{"mark", &MeasuredRow::mark},
+    Field{"train_step_ms_spread", &MeasuredRow::train_step_ms_spread},
+    Field{"steps", &MeasuredRow::steps},
+};
+
+namespace {
+
+HistoryFacts software_of(const MeasuredRow& row) {
   HistoryFacts facts;
-  const auto json = Json::parse(rows.text(row, "software"), nullptr, false);
+  const auto json = Json::parse(row.software, nullptr, false);
   if (json.is_object()) {
     for (const auto& [name, value] : json.items())
       facts[name] = json_word(value);
   }
-  constexpr std::array<std::pair<const char*, const char*>, 4> columns{
-      {{"version", "runner_version"}, {"image", "image_digest"}, {"code", "code_hash"},
-          {"settings", "settings"}}};
-  for (const auto& [name, column] : columns) {
-    if (auto text = rows.text(row, column); !text.empty()) facts[name] = std::move(text);
+  for (const auto& [name, text] :
+      {std::pair("version", &row.runner_version), std::pair("image", &row.image_digest),
+          std::pair("code", &row.code_hash), std::pair("settings", &row.settings)}) {
+    if (!text->empty()) facts[name] = *text;
   }
   return facts;
 }
 
-HistoryRun run_of_row(const Rows& rows, std::size_t row, const std::set<std::string>& imported) {
-  HistoryRun run;
-  run.cell.model = rows.text(row, "model");
-  run.cell.seq_len = rows.integer(row, "seq_len");
-  run.cell.nodes = rows.integer(row, "nodes");
-  run.cell.gpus = rows.integer(row, "gpus");
-  run.cluster = rows.text(row, "cluster");
-  run.runner = rows.text(row, "runner");
-  run.layout = rows.text(row, "layout");
-  run.sweep = rows.text(row, "sweep");
-  run.trial = rows.text(row, "trial");
-  run.remeasured = rows.integer(row, "remeasured");
-  run.id = rows.integer(row, "trial_id");
-  run.ended_at = rows.integer(row, "ended_at");
-  // The vars of an imported table are labels: they set nothing.
-  if (!imported.contains(run.sweep)) run.cell.vars = vars_text(rows.text(row, "vars"));
-  run.software = software_of(rows, row);
-  auto& measured = run.measured;
-  measured.speed = rows.number(row, "tokens_per_s_per_gpu").value_or(0);
-  measured.nodes = hosts_text(rows.text(row, "hosts"));
-  measured.resolution = rows.number(row, "resolution").value_or(0);
-  measured.step_noise = step_noise_of(
-      rows.number(row, "train_step_ms_spread").value_or(0), rows.integer(row, "steps"));
-  measured.sm_clock_mhz = rows.number(row, "sm_clock_mhz").value_or(0);
-  measured.others_cpu = rows.number(row, "others_cpu").value_or(0);
-  return run;
-}
-
 Result<std::vector<HistoryRun>> history_runs(Reader& reader, const Selection& selection) {
-  SHARDSWEEP_ASSIGN(const Table table,
-      reader.results({.selection = selection,
-          .columns = {"model", "seq_len", "nodes", "gpus", "cluster", "vars", "runner",
-              "runner_version", "layout", "sweep", "trial", "remeasured", "trial_id", "ended_at",
-              "software", "hosts", "settings", "code_hash", "image_digest", "resolution",
-              "train_step_ms_spread", "steps", "sm_clock_mhz", "others_cpu", "mark",
-              "tokens_per_s_per_gpu"},
-          .measured_only = true}));
+  SHARDSWEEP_ASSIGN(auto rows,
+      reader.results_as<MeasuredRow>(
+          {.selection = selection, .columns = {}, .measured_only = true}));
   // A sweep imported from a folder of lines is no table: it has its sweep file, and vars that set
   // something.
   SHARDSWEEP_ASSIGN(const auto tables, reader.texts(Listing::imported_tables));
   const std::set<std::string> imported(tables.begin(), tables.end());
-  const Rows rows(table);
   std::vector<HistoryRun> runs;
-  for (std::size_t row = 0; row < rows.size(); ++row) {
+  for (auto& row : rows) {
     // Marked runs are ranked nowhere.
-    if (rows.text(row, "mark").empty()) runs.push_back(run_of_row(rows, row, imported));
+    if (!row.mark.empty() || !(row.run.measured.speed > 0)) continue;
+    HistoryRun& run = runs.emplace_back(std::move(row.run));
+    // The vars of an imported table are labels: they set nothing.
+    if (!imported.contains(run.sweep)) run.cell.vars = vars_text(row.vars);
+    run.software = software_of(row);
+    run.measured.nodes = hosts_text(row.hosts);
+    run.measured.step_noise = step_noise_of(row.train_step_ms_spread, row.steps);
   }
-  std::erase_if(runs, [](const HistoryRun& run) { return !(run.measured.speed > 0); });
   return runs;
 }
 

@@ -2,7 +2,7 @@
 #include "cli/commands/known_runs.hpp"
 
 #include "predict/family.hpp"
-#include "predict/memory.hpp"
+#include "show/trial_columns.hpp"
 #include "sweep/layout_text.hpp"
 #include "text/median.hpp"
 
@@ -99,31 +99,26 @@ std::int32_t place_of(std::vector<ModelSpec>& models, const ModelSpec& model) {
 Result<Knowledge> knowledge_of_table(
     const Session& session, Reader& reader, const std::string& name, std::size_t most) {
   SHARDSWEEP_ASSIGN(const auto facts, reader.facts({.names = {name}}));
-  const Rows trials(facts.trials);
   Knowledge knowledge{.name = name, .family = {}, .cluster = {}, .models = {}, .runs = {}};
   knowledge.cluster.name = facts.sweeps.empty() ? "" : facts.sweeps.front().cluster;
   const auto preset = load_cluster(knowledge.cluster.name, session.installation.presets);
   if (preset) knowledge.cluster = *preset;
   RunsOfLayouts layouts;
-  for (std::size_t row = 0; row < trials.size(); ++row) {
-    const auto outcome = from_word<Outcome>(trials.text(row, "outcome"));
-    const auto model = model_of_row(trials, row);
+  for (const auto& trial : facts.trials) {
+    const auto outcome = from_word<Outcome>(trial.outcome);
+    const auto model = model_of(trial);
     if (!outcome || model.layers == 0 || model.hidden == 0 || model.heads == 0) continue;
-    if (const auto family = find_family(trials.text(row, "runner")); family)
-      knowledge.family = (*family)->name;
-    const auto number = [&](std::string_view column) {
-      return static_cast<std::int32_t>(trials.integer(row, column));
-    };
+    if (const auto family = find_family(trial.runner); family) knowledge.family = (*family)->name;
     layouts.add({.model = place_of(knowledge.models, model),
-                    .gpus = number("gpus"),
-                    .seq_len = number("seq_len"),
-                    .dtype = trials.text(row, "dtype"),
-                    .layout = trials.text(row, "layout"),
+                    .gpus = static_cast<std::int32_t>(trial.gpus),
+                    .seq_len = static_cast<std::int32_t>(trial.seq_len),
+                    .dtype = trial.dtype,
+                    .layout = trial.layout,
                     .outcome = {}},
-        trials.text(row, "vars"),
+        trial.vars,
         {.outcome = *outcome,
-            .tokens_per_s_per_gpu = trials.number(row, "tokens_per_s_per_gpu").value_or(0),
-            .peak_bytes = trials.integer(row, "peak_memory_bytes")});
+            .tokens_per_s_per_gpu = trial.tokens_per_s_per_gpu.value_or(0),
+            .peak_bytes = trial.peak_memory_bytes.value_or(0)});
   }
   knowledge.runs = layouts.fastest(most);
   if (knowledge.runs.empty() || knowledge.runs.front().tokens_per_s_per_gpu == 0)
@@ -165,15 +160,6 @@ Result<KnownRuns> known_runs(const Session& session, const std::string& name) {
   const auto measured = [](const Experience& one) { return one.news.tokens_per_s_per_gpu > 0; };
   if (std::none_of(known.runs.begin(), known.runs.end(), measured)) return nothing_measured(name);
   return known;
-}
-
-ModelSpec model_of_row(const Rows& trials, std::size_t row) {
-  ModelSpec model{.name = trials.text(row, "model")};
-  for (const auto& field : shape_fields)
-    model.*field.member = trials.integer(row, field.name);
-  ModelSpec tied = model;
-  tied.tied_embeddings = true;
-  return parameters(tied) == trials.integer(row, "n_params") ? tied : model;
 }
 
 Result<std::vector<EarlierSweep>> earlier_sweeps(

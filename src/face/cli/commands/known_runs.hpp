@@ -6,7 +6,6 @@
 #include "cli/session.hpp"
 #include "plan/learnt.hpp"
 #include "search/extrapolation.hpp"
-#include "show/rows.hpp"
 
 #include <shardsweep/result.hpp>
 #include <shardsweep/results.hpp>
@@ -41,10 +40,6 @@ struct EarlierSweep {
 /// out, and so are files of other versions that do not load any more.
 [[nodiscard]] Result<std::vector<EarlierSweep>> earlier_sweeps(
     const Session& session, Reader& reader, const std::function<bool(const SweepSpec&)>& wanted);
-
-/// A model as the columns of a trial have it; whether its embeddings are one follows from the
-/// number of parameters.
-[[nodiscard]] ModelSpec model_of_row(const Rows& trials, std::size_t row);
 
 /// Files of knowledge that were imported and are not forgotten, in the order of their import.
 [[nodiscard]] Result<std::vector<KnowledgeText>> imported_knowledge(Reader& reader);

@@ -4,7 +4,6 @@
 #include "cli/command.hpp"
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
-#include "show/rows.hpp"
 #include "text/node_list.hpp"
 #include "text/pieces.hpp"
 
@@ -52,6 +51,12 @@ Result<std::int32_t> nodes_wanted(const Options& options) {
           : fmt::format("--nodelist {} names {} nodes, but --nodes says {}", list, named, nodes));
 }
 
+struct CheckedNode {
+  std::string node;
+  std::string verdict;
+  std::string not_checked;
+};
+
 struct LedgerRow {
   std::string node;
   NodeState state = NodeState::trusted;
@@ -59,6 +64,9 @@ struct LedgerRow {
 
 }  // namespace
 
+template <>
+inline constexpr auto described<CheckedNode> = Entries{Field{"node", &CheckedNode::node},
+    Field{"verdict", &CheckedNode::verdict}, Field{"not_checked", &CheckedNode::not_checked}};
 template <>
 inline constexpr auto described<LedgerRow> =
     Entries{Field{"node", &LedgerRow::node}, Field{"state", &LedgerRow::state}};
@@ -107,23 +115,21 @@ Table without(Table all, std::size_t known) {
   return all;
 }
 
-std::vector<std::string> nodes_with(const Table& checks, std::string_view verdict) {
+std::vector<std::string> nodes_with(
+    const std::vector<CheckedNode>& checks, std::string_view verdict) {
   std::vector<std::string> names;
-  const Rows rows(checks);
-  for (std::size_t row = 0; row < rows.size(); ++row) {
-    if (rows.text(row, "verdict") == verdict) names.push_back(rows.text(row, "node"));
+  for (const auto& one : checks) {
+    if (one.verdict == verdict) names.push_back(one.node);
   }
   return names;
 }
 
 /// Checks that could not be judged on some node, with the reason: "clocks (no GPUs); gemm (2.1
 /// GFLOP/s, and fewer than 3 nodes …)". Empty: all was judged.
-std::string not_judged(const Table& checks) {
+std::string not_judged(const std::vector<CheckedNode>& checks) {
   std::map<std::string, std::string> names;  // checks by the reason
-  const Rows rows(checks);
-  for (std::size_t row = 0; row < rows.size(); ++row) {
-    const std::string unmade = rows.text(row, "not_checked");
-    for (const std::string_view one : split(unmade, ';')) {
+  for (const auto& node : checks) {
+    for (const std::string_view one : split(node.not_checked, ';')) {
       const std::size_t colon = one.find(": ");
       if (colon == std::string_view::npos) continue;
       const std::string name(trimmed(one.substr(0, colon)));
@@ -188,8 +194,9 @@ Result<ExitCode> run_preflight(const Session& session) {
     say("No node was checked. " + why);
     return ExitCode::failed;
   }
-  const auto failed = nodes_with(checks, "failed");
-  const auto unclear = nodes_with(checks, "unclear");
+  const auto nodes_checked = typed_rows<CheckedNode>(checks);
+  const auto failed = nodes_with(nodes_checked, "failed");
+  const auto unclear = nodes_with(nodes_checked, "unclear");
   if (!failed.empty())
     say(
         fmt::format("{} of {} nodes failed and are left out of new jobs: {}. 'shardsweep nodes "
@@ -201,7 +208,7 @@ Result<ExitCode> run_preflight(const Session& session) {
                     "network between two nodes.",
             fmt::join(unclear, ", ")));
   if (!failed.empty() || !unclear.empty()) return ExitCode::failed;
-  const std::string open = not_judged(checks);
+  const std::string open = not_judged(nodes_checked);
   const std::string ran =
       fmt::format("{} {}", nodes == 1 ? "The node" : fmt::format("All {} nodes", nodes),
           open.empty() ? "passed" : "ran");

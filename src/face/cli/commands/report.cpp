@@ -9,7 +9,6 @@
 #include "report/report_page.hpp"
 #include "show/exit_code.hpp"
 #include "show/pivot.hpp"
-#include "show/rows.hpp"
 #include "text/numbers.hpp"
 
 #include <shardsweep/allocation_files.hpp>
@@ -75,14 +74,13 @@ std::string log_tail(const std::filesystem::path& dir) {
 std::map<std::string, std::string> log_tails_of(const Home& home, const ReportFacts& facts) {
   constexpr std::size_t most_tails = 200;
   std::map<std::string, std::string> tails;
-  const Rows trials(facts.trials);
-  for (std::size_t row = 0; row < trials.size() && tails.size() < most_tails; ++row) {
-    const auto outcome = trials.text(row, "outcome");
-    const auto dir = trials.text(row, "files");
-    if (dir.empty() || outcome.empty() || outcome == "completed" || outcome == "skipped") continue;
-    auto tail = log_tail(folder_here(home, dir));
-    if (!tail.empty())
-      tails.emplace(trials.text(row, "sweep") + "/" + trials.text(row, "trial"), std::move(tail));
+  for (const auto& trial : facts.trials) {
+    if (tails.size() == most_tails) break;
+    const bool failed =
+        !trial.outcome.empty() && trial.outcome != "completed" && trial.outcome != "skipped";
+    if (!failed || trial.files.empty()) continue;
+    auto tail = log_tail(folder_here(home, trial.files));
+    if (!tail.empty()) tails.emplace(trial.sweep + "/" + trial.trial, std::move(tail));
   }
   return tails;
 }
@@ -117,7 +115,7 @@ Result<std::string> make_report(const Session& session, int refresh_s) {
   SHARDSWEEP_ASSIGN(auto input, page_input(session, *reader, request.selection));
   SHARDSWEEP_ASSIGN(const auto cells, reader->cells(request));
   input.heatmap = pivot(cells, request);
-  if (input.facts.trials.rows.empty()) {
+  if (input.facts.trials.empty()) {
     SHARDSWEEP_ASSIGN(const auto why, why_empty(*reader, options));
     return fault(FaultKind::invalid_input, why + " No page was written.");
   }
