@@ -323,11 +323,11 @@ std::string data_element(const ReportView& view) {
     values.reserve(trials.size());
     const auto value_in = trial_column(column.name);
     for (const auto& trial : trials) {
+      auto& value = values.emplace_back(value_in(trial));
+      if (column.name == "cause") value = shown_cause(trial);
       // A sweep over gpus has no number of nodes.
       const bool no_nodes = column.name == "nodes" && trial.nodes == 0;
-      values.push_back(no_nodes        ? Value()
-              : column.name == "cause" ? Value(shown_cause(trial))
-                                       : value_in(trial));
+      if (no_nodes || plain_text(value).empty()) value = {};
     }
     put(column, values, false);
   }
