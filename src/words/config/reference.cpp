@@ -239,8 +239,11 @@ std::vector<ReferenceTable> pattern_tables() {
           {"*", "any text; without it, what follows stands at once behind a key"},
           {"{KEY}", "a number, behind blanks if there are any; 12,345 and nan are numbers"},
           {"{KEY:human}", "the same with K, M, B, T, P or E behind it"},
+          {"{KEY:clock}", "a time in seconds: 2:03, 1:02:03, 1h 2m 3s"},
           {"{KEY:A|B|C}", "one of these words, read as 0, 1 or 2"},
-          {"{iteration:next}", "takes no text: each line that fits is one more train step"}}};
+          {"{iteration:next}",
+              "takes no text: each line that fits is one more train step, until one has its "
+              "number"}}};
   ReferenceTable keys{"keys of patterns", {"key", "meaning"}, {}};
   for (const LogKey& key : log_keys())
     keys.rows.push_back({std::string(key.name), std::string(key.help)});

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -118,9 +119,68 @@ std::optional<std::pair<PrintedNumber, std::size_t>> read_number(
 
 namespace {
 
+constexpr double per_minute = 60;
+constexpr double per_hour = 3600;
+constexpr double per_day = 86400;
+
+/// Seconds of a unit at the beginning of `text`, and its bytes with the blank or comma behind it.
+std::optional<std::pair<double, std::size_t>> read_unit(std::string_view text) {
+  struct Unit {
+    std::string_view word;
+    double seconds;
+  };
+  constexpr auto units = std::to_array<Unit>({{" days, ", per_day}, {" day, ", per_day},
+      {"d", per_day}, {"h", per_hour}, {"m", per_minute}, {"s", 1}});
+  for (const auto& [word, seconds] : units) {
+    if (!text.starts_with(word)) continue;
+    const auto behind = text.substr(word.size());
+    if (word.size() == 1 && !behind.empty() && is_letter(behind.front())) continue;
+    return std::pair{seconds, word.size() + (word.size() == 1 && behind.starts_with(' ') ? 1 : 0)};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<std::pair<PrintedNumber, std::size_t>> read_clock(std::string_view text) {
+  PrintedNumber clock{0, 0.5};
+  std::size_t length = 0;
+  double fields = 0;  // of hours:minutes:seconds
+  bool colons = false;
+  bool any = false;
+  while (length < text.size() && is_digit(text[length])) {
+    const Digits digits = digits_of(text.substr(length));
+    double value = 0;
+    read_real(digits.text.data(), digits.text.data() + digits.text.size(), value);
+    const auto rest = text.substr(length + digits.length);
+    clock.half_unit = 0.5 * std::pow(10.0, -digits.fraction);
+    if (colons || rest.starts_with(':')) {
+      fields = fields * per_minute + value;
+      colons = true;
+      any = true;
+      length += digits.length;
+      if (digits.fraction > 0 || !rest.starts_with(':') || rest.size() < 2 || !is_digit(rest[1]))
+        break;
+      ++length;
+      continue;
+    }
+    const auto unit = read_unit(rest);
+    if (!unit) break;
+    clock.value += value * unit->first;
+    any = true;
+    length += digits.length + unit->second;
+  }
+  if (!any) return std::nullopt;
+  clock.value += fields;
+  return std::pair{clock, length};
+}
+
+namespace {
+
 struct ParsedKey {
   std::string key;
   bool human = false;
+  bool is_clock = false;
   bool is_next = false;
   std::vector<std::string> words{};
   std::string_view rest;
@@ -139,6 +199,9 @@ Result<ParsedKey> parse_key(std::string_view text, std::string_view whole) {
   }
   if (parsed.key.ends_with(":human")) {
     parsed.human = true;
+    parsed.key.erase(parsed.key.size() - 6);
+  } else if (parsed.key.ends_with(":clock")) {
+    parsed.is_clock = true;
     parsed.key.erase(parsed.key.size() - 6);
   } else if (const auto colon = parsed.key.find(':'); colon != std::string::npos) {
     for (const std::string_view word : split(std::string_view(parsed.key).substr(colon + 1), '|'))
@@ -188,6 +251,7 @@ Result<CapturePattern> CapturePattern::parse(std::string_view text) {
       SHARDSWEEP_ASSIGN(const ParsedKey parsed, parse_key(text.substr(1), whole));
       piece.key = parsed.key;
       piece.human = parsed.human;
+      piece.is_clock = parsed.is_clock;
       piece.words = parsed.words;
       piece.is_next = parsed.is_next;
       text = parsed.rest;
@@ -220,8 +284,9 @@ std::vector<std::pair<std::string_view, PrintedNumber>> CapturePattern::capture(
         break;
       }
       std::string_view number = rest.substr(std::min(rest.find_first_not_of(' '), rest.size()));
-      const auto read =
-          piece.words.empty() ? read_number(number, piece.human) : read_word(number, piece.words);
+      const auto read = piece.is_clock ? read_clock(number)
+          : piece.words.empty()        ? read_number(number, piece.human)
+                                       : read_word(number, piece.words);
       if (read) {
         found.emplace_back(piece.key, read->first);
         line = number.substr(read->second);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Numbers taken out of a line by a pattern: plain text, `*` for any text, `{key}` for a number.
-// `{key:a|b|c}` takes one of these words, and its number from 0 for a value.
-// "elapsed time per iteration (ms): {step_ms}" finds 1234.5 in Megatron's line. No regular
+// `{key:a|b|c}` takes one of these words, and its number from 0 for a value. `{key:clock}` takes
+// 1:02:03. "elapsed time per iteration (ms): {step_ms}" finds 1234.5 in Megatron's line. No regular
 // expressions: a line costs its length times the pattern's at worst.
 #pragma once
 
@@ -28,6 +28,11 @@ struct PrintedNumber {
 [[nodiscard]] std::optional<std::pair<PrintedNumber, std::size_t>> read_number(
     std::string_view text, bool human);
 
+/// Seconds of the time at the beginning of `text`, and how many bytes it has: "2:03", "1:02:03", "1
+/// day, 1:02:03", "1h 2m 3s". One number alone is none.
+[[nodiscard]] std::optional<std::pair<PrintedNumber, std::size_t>> read_clock(
+    std::string_view text);
+
 /// The key of {iteration:next}, for trainers that print no number of their train steps.
 inline constexpr std::string_view next_iteration = "iteration:next";
 
@@ -38,6 +43,7 @@ class CapturePattern {
     bool anywhere = true;
     std::string key{};  ///< the number behind it, with spaces between; empty: none
     bool human = false;
+    bool is_clock = false;             ///< hours, minutes and seconds, taken as seconds
     std::vector<std::string> words{};  ///< words in place of a number; an empty one never matches
     bool is_next = false;  ///< {iteration:next}: takes no text, and each line is one more
   };

@@ -473,8 +473,9 @@ class Judge {
   }
 
   /// Times of the timed train steps by what was printed of the time since the start. Of such a time
-  /// only differences count: it has the warm-up, too. Some are printed without their last zeros, so
-  /// the usual number of digits tells how they are rounded. Nothing if that is too coarse.
+  /// only differences count: it has the warm-up, too. Between two lines may lie several train
+  /// steps. Some are printed without their last zeros, so the usual number of digits tells how they
+  /// are rounded. Nothing if that is too coarse.
   std::vector<double> elapsed_ms(double* resolution) const {
     std::vector<double> ms;
     std::vector<double> rounding_ms;
@@ -483,12 +484,12 @@ class Judge {
       const LoggedStep& before = *(step - 1);
       const auto to = step->values.find("elapsed_s");
       const auto from = before.values.find("elapsed_s");
-      const bool both = from != before.values.end() && to != step->values.end() &&
-          before.iteration + 1 == step->iteration;
-      const double one_s = both ? to->second.value - from->second.value : 0;
-      if (!(one_s > 0)) continue;
-      ms.push_back(1e3 * one_s);
-      rounding_ms.push_back(2e3 * to->second.half_unit);
+      const bool both = from != before.values.end() && to != step->values.end();
+      const auto steps = static_cast<double>(step->iteration - before.iteration);
+      const double took_s = both ? to->second.value - from->second.value : 0;
+      if (!(took_s > 0)) continue;
+      ms.push_back(1e3 * took_s / steps);
+      rounding_ms.push_back(2e3 * to->second.half_unit / steps);
     }
     if (ms.empty()) return ms;
     *resolution = quantile(rounding_ms, 0.5) / quantile(ms, 0.5);
@@ -506,12 +507,28 @@ class Judge {
     }
     double resolution = 0;
     if (const auto ms = elapsed_ms(&resolution); !ms.empty()) return set_times(ms, resolution);
+    resolution = 0;
     auto rate = series("samples_per_s", &resolution);
     const double batch = fact("global_batch");
     if (rate.empty() || batch <= 0) return;
     for (double& one : rate)
       one = 1e3 * batch / one;
     set_times(rate, resolution);
+  }
+
+  /// Time between the stamps of lines, for an old log that prints no other. While a run is followed
+  /// its reader has a finer clock. A line without a number may stand for several train steps.
+  void measure_time_by_stamps() {
+    auto& to = judged_.measurement;
+    if (to.train_step_ms || to.tokens_per_s_per_gpu || expected_.look_s > 0 || !log_.numbered)
+      return;
+    const auto clock = line_clock();
+    if (!clock) return;
+    to.train_step_ms = clock->step_ms;
+    to.steps = static_cast<std::int64_t>(timed_.size());
+    to.resolution = clock->resolution;
+    judged_.notes.emplace_back(
+        "It prints no time of a train step: the stamps of its lines tell it.");
   }
 
   /// Expected value, else the log's, else samples times their length.
@@ -541,6 +558,9 @@ class Judge {
     if (speeds_agree(gpus) && from_time && printed) compare(*from_time, *printed, resolution);
     if (!to.train_step_ms && printed && tokens > 0 && gpus > 0)
       to.train_step_ms = 1e3 * tokens / gpus / *printed;
+    measure_time_by_stamps();
+    if (!printed && !from_time && to.train_step_ms && tokens > 0 && gpus > 0)
+      to.tokens_per_s_per_gpu = tokens / gpus / (*to.train_step_ms * 1e-3);
     if (!to.tokens_per_s_per_gpu) say_missing(tokens, gpus);
   }
   void say_missing(double tokens, double gpus) {
@@ -549,7 +569,8 @@ class Judge {
     if (tokens <= 0)
       options.emplace_back(fact("global_batch") > 0 ? "--seq-len" : "--batch-tokens");
     if (!judged_.measurement.train_step_ms) {
-      judged_.notes.emplace_back("The log tells neither the time of a train step nor tokens/s.");
+      judged_.notes.emplace_back(
+          "The log tells neither the time of a train step nor tokens/s in words that are known.");
     } else {
       judged_.notes.push_back(fmt::format(
           "The log alone does not tell tokens/s. Give {}.", fmt::join(options, " and ")));

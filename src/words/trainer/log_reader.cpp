@@ -42,7 +42,7 @@ std::optional<double> exact_number(std::string_view text) {
 
 /// The time of day, 14:02:16,722, near the beginning of a line, in seconds.
 std::optional<PrintedNumber> stamp_of(std::string_view line) {
-  constexpr std::size_t longest_head = 48;
+  constexpr std::size_t longest_head = 64;
   constexpr std::size_t length = 8;
   line = line.substr(0, longest_head);
   const auto two = [&](std::size_t at) {
@@ -105,9 +105,12 @@ void LogReader::read(std::string_view line, std::optional<double> now_s) {
   }
   const auto is_validation = [](const auto& found) { return found.first == "validation"; };
   if (std::any_of(numbers.begin(), numbers.end(), is_validation)) return;
+  const auto is_number = [](const auto& found) { return found.first == "iteration"; };
+  log_.numbered = log_.numbered || std::any_of(numbers.begin(), numbers.end(), is_number);
   // The iteration says whose the other numbers of its line are.
   for (const auto& [key, number] : numbers) {
     const bool is_next = key == next_iteration;
+    if (is_next && log_.numbered) continue;
     if (!is_next && (key != "iteration" || !(std::abs(number.value) < largest_count))) continue;
     const auto last = steps_.empty() ? 0 : steps_.rbegin()->first;
     const auto iteration = is_next ? last + 1 : static_cast<std::int64_t>(number.value);
@@ -116,8 +119,13 @@ void LogReader::read(std::string_view line, std::optional<double> now_s) {
     if (!step.at_s) step.at_s = now_s ? std::optional(PrintedNumber{*now_s, 0}) : stamp_of(clean);
     current_ = &step;
   }
+  // In a log of numbers a line without one is of a train step that nobody can tell.
+  const auto is_uncounted = [](const auto& found) { return found.first == next_iteration; };
+  const bool is_stray = log_.numbered &&
+      std::any_of(numbers.begin(), numbers.end(), is_uncounted) &&
+      std::none_of(numbers.begin(), numbers.end(), is_number);
   for (const auto& [key, number] : numbers)
-    take(key, number);
+    if (!is_stray || is_fact(key)) take(key, number);
 }
 
 void LogReader::take(std::string_view key, const PrintedNumber& number) {

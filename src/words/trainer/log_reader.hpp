@@ -28,6 +28,7 @@ struct TrainerLog {
       facts{};                       ///< facts of the run; the largest of each
   double parameters = 0;             ///< sum over model parallel ranks
   std::int64_t parameter_lines = 0;  ///< ranks that have printed theirs
+  bool numbered = false;             ///< a line had its number: {iteration:next} no longer counts
 };
 
 class LogReader {

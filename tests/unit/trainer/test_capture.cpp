@@ -76,6 +76,17 @@ TEST_CASE("a pattern takes numbers out of a line") {
   CHECK(taken("{iteration}: done", "12: done") == "iteration=12.000000");
 }
 
+TEST_CASE("a time of hours, minutes and seconds is taken as seconds") {
+  CHECK(taken("[{elapsed_s:clock}<", "10/69 [10:55<1:11:19, 72.53s/it]") == "elapsed_s=655.000000");
+  CHECK(taken("took {elapsed_s:clock},", "took 1 day, 1:02:03, and") == "elapsed_s=90123.000000");
+  CHECK(taken("'{elapsed_s:clock}'", "'1h 6m 5s'") == "elapsed_s=3965.000000");
+  CHECK(taken("'{elapsed_s:clock}'", "'2d 7s'") == "elapsed_s=172807.000000");
+  CHECK(taken("at {elapsed_s:clock}", "at 0:01.5") == "elapsed_s=1.500000");
+  CHECK(taken("at {elapsed_s:clock}", "at 12 and 3 months") == "");
+  CHECK(taken("at {elapsed_s:clock}", "at 3months") == "");
+  CHECK(taken("at {elapsed_s:clock}", "at ?") == "");
+}
+
 TEST_CASE("a pattern that can't be one says why") {
   CHECK(taken("took ms", "") ==
       "pattern 'took ms': it takes no number; write {step_ms} in the number's place");

@@ -45,6 +45,13 @@ struct ReadLogOptions {
 struct Candidate {
   std::string name;
   LogReader reader;
+  std::vector<std::string_view> patterns{};  ///< those of a built-in trainer
+
+  /// Its trainer is built on the other one's: their patterns begin alike.
+  [[nodiscard]] bool is_on(const Candidate& base) const {
+    return !base.patterns.empty() && patterns.size() >= base.patterns.size() &&
+        std::equal(base.patterns.begin(), base.patterns.end(), patterns.begin());
+  }
 };
 
 Result<std::vector<Candidate>> candidates_of(const ReadLogOptions& own) {
@@ -64,8 +71,9 @@ Result<std::vector<Candidate>> candidates_of(const ReadLogOptions& own) {
   }
   for (const Trainer& trainer : trainers()) {
     if (!own.log.empty() && trainer.name != own.log) continue;
-    SHARDSWEEP_ASSIGN(LogReader reader, LogReader::make(log_patterns(trainer.name)));
-    all.push_back({std::string(trainer.name), std::move(reader)});
+    auto patterns = log_patterns(trainer.name);
+    SHARDSWEEP_ASSIGN(LogReader reader, LogReader::make(patterns));
+    all.push_back({std::string(trainer.name), std::move(reader), std::move(patterns)});
   }
   if (!all.empty()) return all;
   return fault(FaultKind::invalid_input, unknown_trainer(own.log));
@@ -118,14 +126,16 @@ std::size_t numbers_in(const TrainerLog& log) {
   return count;
 }
 
-/// The reader that understood most of it.
+/// The reader that understood most of it. Of two that understood the same, the one on which the
+/// other is built.
 std::pair<std::string, TrainerLog> best_reading(const std::vector<Candidate>& all) {
-  std::pair<std::string, TrainerLog> best{all.front().name, all.front().reader.finish()};
-  for (const auto& [name, reader] : all) {
-    TrainerLog log = reader.finish();
-    if (numbers_in(log) > numbers_in(best.second)) best = {name, std::move(log)};
+  const Candidate* best = &all.front();
+  for (const Candidate& one : all) {
+    const auto more = numbers_in(one.reader.finish());
+    const auto most = numbers_in(best->reader.finish());
+    if (more > most || (more == most && best->is_on(one))) best = &one;
   }
-  return best;
+  return {best->name, best->reader.finish()};
 }
 
 Result<std::int64_t> number(const std::string& text, std::string_view option) {
@@ -226,6 +236,10 @@ std::string failure_in(const std::vector<std::string>& files, bool measured) {
   return told;
 }
 
+constexpr std::string_view pattern_hint =
+    "\n  next: name its trainer (--log), or write how its lines read: --pattern 'step {iteration} "
+    "took {step_ms} ms'";
+
 Result<ExitCode> run_read_log(const Session& session) {
   const Options& options = session.options;
   const auto& own = options.of<ReadLogOptions>();
@@ -236,8 +250,8 @@ Result<ExitCode> run_read_log(const Session& session) {
   SHARDSWEEP_ASSIGN(auto all, candidates_of(own));
   for (const std::string& file : options.names)
     SHARDSWEEP_TRY(each_log_line(file, [&](std::string_view line) {
-      for (auto& [name, reader] : all)
-        reader.read(line);
+      for (Candidate& one : all)
+        one.reader.read(line);
     }));
   const auto [trainer, log] = best_reading(all);
   const JudgedLog judged = judge_log(log, expected);
@@ -250,8 +264,9 @@ Result<ExitCode> run_read_log(const Session& session) {
         failure + "\nno measurement: it failed, and no train step of it could be read");
   if (!measured)
     return fault(FaultKind::rejected,
-        fmt::format("{}{}no measurement: {}", failure, failure.empty() ? "" : "\n",
-            fmt::join(judged.faults.empty() ? judged.notes : judged.faults, "\n")));
+        fmt::format("{}{}no measurement: {}{}", failure, failure.empty() ? "" : "\n",
+            fmt::join(judged.faults.empty() ? judged.notes : judged.faults, "\n"),
+            log.steps.empty() && own.patterns.empty() ? pattern_hint : ""));
   if (!failure.empty()) say(failure);
   for (const std::string& note : judged.notes)
     say(note);
