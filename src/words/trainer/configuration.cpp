@@ -64,8 +64,9 @@ Result<void> check_unread(std::string_view trainer, const Settings& settings) {
   constexpr std::array<std::string_view, 9> off{
       "false", "False", "none", "None", "null", "0", "1", "[]", "-1"};
   for (const RefusedWord& one : trainer_file(trainer).refuses) {
-    if (!settings.has(one.word)) continue;
-    const std::string_view value = settings.text(one.word);
+    const Setting* there = settings.are_lines() ? settings.plain(bare_name(one.word)) : nullptr;
+    if (there == nullptr && !settings.has(one.word)) continue;
+    const std::string_view value = there != nullptr ? there->value : settings.text(one.word);
     if (std::find(off.begin(), off.end(), value) != off.end()) continue;
     return fault(FaultKind::invalid_input,
         fmt::format("{}{}{}: it {}, which no axis says; a layout without it is another", one.word,
@@ -191,7 +192,8 @@ Result<TrainerLayout> layout_of(
 Result<TrainerLayout> layout_of_file(
     std::string_view trainer, std::string_view text, std::int64_t gpus) {
   SHARDSWEEP_ASSIGN(const LayoutWords* words, find_words(trainer));
-  if (!is_command_line(words->form) || text.find('$') == std::string_view::npos)
+  if (!is_command_line(words->form) || text.find('$') == std::string_view::npos ||
+      Settings::of(*words, text).are_lines())
     return layout_of(trainer, text, gpus);
   SHARDSWEEP_ASSIGN(const std::string flags, script_as_flags(*words, text));
   return layout_of(trainer, flags, gpus);

@@ -568,7 +568,11 @@ class Judge {
     if (gpus <= 0) options.emplace_back("--gpus");
     if (tokens <= 0)
       options.emplace_back(fact("global_batch") > 0 ? "--seq-len" : "--batch-tokens");
-    if (!judged_.measurement.train_step_ms) {
+    const bool has_tokens = !series("tokens_per_s").empty();
+    if (!judged_.measurement.train_step_ms && (has_tokens || !series("samples_per_s").empty())) {
+      judged_.notes.push_back(fmt::format("The log tells {} of all GPUs. Give --gpus{}.",
+          has_tokens ? "tokens/s" : "samples/s", has_tokens ? "" : " and --seq-len"));
+    } else if (!judged_.measurement.train_step_ms) {
       judged_.notes.emplace_back(
           "The log tells neither the time of a train step nor tokens/s in words that are known.");
     } else {

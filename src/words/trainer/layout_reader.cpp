@@ -111,9 +111,10 @@ class LayoutReader {
     const Setting* there = said_.plain(bare_name(word.word));
     return there != nullptr ? there : said_.plain(bare_name(words_.name_of(word)));
   }
-  [[nodiscard]] bool is_set(std::string_view value) const {
-    return words_.form == WordsForm::flags || says_true(value);
+  [[nodiscard]] bool is_flags() const {
+    return words_.form == WordsForm::flags && !said_.are_lines();
   }
+  [[nodiscard]] bool is_set(std::string_view value) const { return is_flags() || says_true(value); }
 
   Result<void> take_words() {
     for (const LayoutWord& word : words_.words)
@@ -122,7 +123,7 @@ class LayoutReader {
     return {};
   }
   Result<void> take_word(const LayoutWord& word, const Setting& there) {
-    if (is_unset(there.value) && !(words_.form == WordsForm::flags && !word.value)) return {};
+    if (is_unset(there.value) && !(is_flags() && !word.value)) return {};
     if (word.is_as_it_stands()) return set(word.axis, there.value, there.word);
     const auto given = value_given_by(word.condition);
     if (!given) return {};
@@ -138,6 +139,7 @@ class LayoutReader {
     if (name == "grad_accum") has_steps_ = true;
     if (name == batch_name) {
       const auto number = number_from<std::int64_t>(text);
+      if (!number && has_variable(text)) return no_value(word, text);
       if (!number || *number < 0)
         return fault(FaultKind::invalid_input,
             fmt::format("{}: {} is not a whole number", word, in_quotes(text)));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The words by which a trainer is told a layout, as data of its file (sweeps/trainers/NAME.yaml):
 //   layout  form: how its configuration is written; ignores: a section with another layout in it
+//           also_read: another form in which people write its words down; a command line or a file
 //           own: AXIS AXIS=VALUE   axes that have a value of its own choice if it is not told them
 //   values  - NAME: TEXT            computed for the texts below
 //   words   - AXIS: WORD=TEXT       in the order of writing; dots nest; `{CONDITION?WORD=TEXT}`
@@ -80,6 +81,7 @@ struct NamedText {
 
 struct LayoutWords {
   WordsForm form = WordsForm::none;
+  WordsForm also_read = WordsForm::none;  ///< read if a text has no words in `form`
   std::string ignores;  ///< a section of the file that has a layout of something else
   std::string own;      ///< `AXIS AXIS=VALUE`: the trainer's own choice if it is not told one, if
                         ///< known

@@ -90,6 +90,7 @@ class LeafReader {
     std::string name;
     std::size_t indent = 0;
     bool by_brace = false;
+    std::string items{};  ///< of a list of lines, with blanks between
   };
 
   void begin_line() {
@@ -98,7 +99,10 @@ class LeafReader {
     indent_ = line.find_first_not_of(" \t\r");
     begins_line_ = false;
     if (indent_ == std::string_view::npos || line[indent_] == '#') return;
-    while (!sections_.empty() && !sections_.back().by_brace && sections_.back().indent >= indent_)
+    // Items may stand as far to the left as the name of their list.
+    const std::size_t item = line.substr(indent_).starts_with("- ") ? 1 : 0;
+    while (!sections_.empty() && !sections_.back().by_brace &&
+        sections_.back().indent >= indent_ + item)
       sections_.pop_back();
   }
 
@@ -166,6 +170,8 @@ class LeafReader {
       }
     } else if (ended_by == '{') {
       sections_.push_back({"", indent_, true});
+    } else if (piece.starts_with("- ") && !sections_.empty() && !sections_.back().by_brace) {
+      leaf = item_leaf(without_quotes(trimmed(piece.substr(2))));
     }
     if (ended_by == '}') {
       while (!sections_.empty() && !sections_.back().by_brace)
@@ -173,6 +179,15 @@ class LeafReader {
       if (!sections_.empty()) sections_.pop_back();
     }
     return leaf;
+  }
+
+  /// The list that the section above is, with one more item.
+  Leaf item_leaf(std::string_view item) {
+    Section& list = sections_.back();
+    list.items += fmt::format("{}{}", list.items.empty() ? "" : " ", item);
+    std::string path = path_of("");
+    path.pop_back();
+    return {std::move(path), list.name, list.items};
   }
 
   [[nodiscard]] std::string path_of(const std::string& name) const {
@@ -197,13 +212,35 @@ bool is_below(std::string_view path, std::string_view section) {
   return false;
 }
 
-/// OmegaConf's ${variables.max_seq_len}: the value of that path. One that is not there stays.
+std::string underscored(std::string name) {
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
+/// The default of ${NAME:value}, and of OmegaConf's ${oc.env:NAME,value}; none if there is none.
+std::optional<std::string_view> default_in(std::string_view braced) {
+  constexpr std::string_view of_environment = "oc.env:";
+  const bool is_omega = braced.starts_with(of_environment);
+  if (is_omega) braced.remove_prefix(of_environment.size());
+  const auto mark = braced.find(is_omega ? ',' : ':');
+  const auto name = braced.substr(0, mark);
+  const bool is_variable = std::all_of(name.begin(), name.end(),
+      [](char c) { return (c >= 'A' && c <= 'Z') || is_digit(c) || c == '_'; });
+  if (mark == std::string_view::npos || !is_variable) return std::nullopt;
+  return without_quotes(trimmed(braced.substr(mark + 1)));
+}
+
+/// OmegaConf's ${variables.max_seq_len}: the value of that path. One that is not there stays, but
+/// for a variable of the environment with a default.
 std::string interpolated(
     std::string value, const std::map<std::string, std::string, std::less<>>& by_path) {
   constexpr int most_links = 8;
   for (int link = 0; link < most_links; ++link) {
     if (!value.starts_with("${") || value.find('}') != value.size() - 1) break;
-    const auto found = by_path.find(std::string_view(value).substr(2, value.size() - 3));
+    const auto braced = std::string_view(value).substr(2, value.size() - 3);
+    const auto found = by_path.find(braced);
+    if (const auto other = default_in(braced); found == by_path.end() && other)
+      return std::string(*other);
     if (found == by_path.end()) break;
     value = found->second;
   }
@@ -257,13 +294,34 @@ Settings Settings::of_overrides(std::string_view text) {
   return settings;
 }
 
+Settings Settings::of_nested_flags(std::string_view text) {
+  Settings settings;
+  settings.are_lines_ = true;
+  std::string last;
+  const auto set = [&](const std::string& path, std::string_view value) {
+    settings.by_path_[path] = value;
+    settings.values_[underscored(path.substr(path.rfind('.') + 1))] = value;
+  };
+  for (std::string_view word : words_of(text)) {
+    if (word.starts_with("--")) {
+      word.remove_prefix(2);
+      const auto equals = word.find('=');
+      last = word.substr(0, equals);
+      set(last, equals == std::string_view::npos ? "" : without_quotes(word.substr(equals + 1)));
+      if (equals != std::string_view::npos) last.clear();
+    } else if (!last.empty()) {
+      set(last, without_quotes(word));
+      last.clear();
+    }
+  }
+  settings.add_plain_names();
+  return settings;
+}
+
 Settings Settings::of_lines(std::string_view text, std::string_view without) {
   Settings settings;
+  settings.are_lines_ = true;
   LeafReader reader(text);
-  const auto underscored = [](std::string name) {
-    std::replace(name.begin(), name.end(), '-', '_');
-    return name;
-  };
   while (const auto leaf = reader.next()) {
     if (!without.empty() && is_below(leaf->path, without)) continue;
     settings.by_path_[leaf->path] = leaf->value;
@@ -278,9 +336,21 @@ Settings Settings::of_lines(std::string_view text, std::string_view without) {
 }
 
 Settings Settings::of(const LayoutWords& words, std::string_view text) {
-  if (words.form == WordsForm::flags) return of_flags(text);
-  if (words.form == WordsForm::overrides) return of_overrides(text);
-  return of_lines(text, words.ignores);
+  const auto in_form = [&](WordsForm form) {
+    if (form == WordsForm::flags && !is_command_line(words.form)) return of_nested_flags(text);
+    if (form == WordsForm::flags) return of_flags(text);
+    if (form == WordsForm::overrides) return of_overrides(text);
+    return of_lines(text, words.ignores);
+  };
+  Settings settings = in_form(words.form);
+  if (words.also_read == WordsForm::none || settings.has_any(words.deciding)) return settings;
+  Settings others = in_form(words.also_read);
+  return others.has_any(words.deciding) ? others : settings;
+}
+
+bool Settings::has_any(const std::set<std::string, std::less<>>& plain_names) const {
+  return std::any_of(plain_names.begin(), plain_names.end(),
+      [this](const std::string& name) { return plain(name) != nullptr; });
 }
 
 void Settings::add_plain_names() {

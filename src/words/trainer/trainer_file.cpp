@@ -61,8 +61,9 @@ struct Section {
 struct OtherKey {
   std::string_view section, key;
 };
-constexpr auto other_keys = std::to_array<OtherKey>({{"layout", "form"}, {"prints", "unprinted"},
-    {"start", "spreads_experts"}, {"start", "without"}, {"start", "recipes"}});
+constexpr auto other_keys =
+    std::to_array<OtherKey>({{"layout", "form"}, {"layout", "also_read"}, {"prints", "unprinted"},
+        {"start", "spreads_experts"}, {"start", "without"}, {"start", "recipes"}});
 /// Sections of habits, whose keys are those of trainer/habits.hpp.
 constexpr auto habit_sections =
     std::to_array<std::string_view>({"planner", "planner_least", "profile"});
@@ -309,9 +310,9 @@ class FileReader {
         file_.about.unprinted = *count;
       else
         note(fmt::format("expected a number of train steps, found {}", in_quotes(value)));
-    } else if (section_ == "layout" && key == "form") {
+    } else if (section_ == "layout" && (key == "form" || key == "also_read")) {
       if (const auto form = form_of_words(value))
-        file_.layout.form = *form;
+        (key == "form" ? file_.layout.form : file_.layout.also_read) = *form;
       else
         note(fmt::format(
             "no form is called {}; the forms are {}", in_quotes(value), forms_of_words));

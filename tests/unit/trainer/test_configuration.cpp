@@ -580,7 +580,8 @@ TEST_CASE("no axis is dropped in silence") {
       "torchtitan has no words for sequence_parallel false with tp 2");
   CHECK(written("torchtitan", {.dp = 2, .tp = 2, .zero = 3, .sequence_parallel = true})
             .starts_with("[training]"));
-  const auto titan = layout_of("torchtitan", "tensor_parallel_degree = 2\n", 2);
+  const auto titan =
+      layout_of("torchtitan", "tensor_parallel_degree = 2\nlocal_batch_size = 1\n", 2);
   REQUIRE(titan);
   CHECK(titan->sequence_parallel);
 }

@@ -575,6 +575,13 @@ TEST_CASE("what a log leaves out is said, and how to give it") {
   CHECK_FALSE(log.measurement.tokens_per_s_per_gpu);
   REQUIRE(log.notes.size() == 1);
   CHECK(log.notes[0] == "The log alone does not tell tokens/s. Give --gpus and --seq-len.");
+  auto reader =
+      LogReader::make(std::vector<std::string_view>{"step {iteration},", "wps={tokens_per_s},"});
+  REQUIRE(reader);
+  for (const auto* line : {"step 1, wps=950,", "step 2, wps=962,", "step 3, wps=960,"})
+    reader->read(line);
+  CHECK(judge_log(reader->finish()).notes.at(0) ==
+      "The log tells tokens/s of all GPUs. Give --gpus.");
   CHECK(judged("gpt-neox", "gpt-neox").notes.at(0) ==
       "The log alone does not tell tokens/s. Give --gpus.");
 }
