@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// Times that a log tells in other ways than by the time of a train step: since the start, by the
+// stamps of its lines, and in words of older versions.
+#include "trainer/judge_log.hpp"
+#include "trainer/trainers.hpp"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <tuple>
+
+using namespace shardsweep;
+
+namespace {
+
+TrainerLog log_of_lines(std::string_view trainer, const std::string& text) {
+  auto reader = LogReader::make(log_patterns(trainer));
+  REQUIRE(reader);
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);)
+    reader->read(line);
+  return reader->finish();
+}
+
+}  // namespace
+
+TEST_CASE("the time since the start is that of all train steps since the line before") {
+  const std::tuple<std::string_view, std::string> cases[] = {
+      {"hf-trainer",
+          "  5%|# | 5/80 [00:40<10:00, 8.0s/it]{'loss': 2.5, 'epoch': 0.1}\n"
+          "{'loss': 2.4, 'epoch': 0.1}\n"
+          " 50%|# | 40/80 [05:20<05:20, 8.0s/it]{'loss': 2.3, 'epoch': 0.5}\n"
+          " 75%|# | 60/80 [08:00<02:40, 8.0s/it]{'loss': 2.1, 'epoch': 0.7}\n"},
+      {"hf-trainer",
+          R"({"current_steps": 10, "total_steps": 90, "loss": 2.5, "lr": 0.1, "elapsed_time": "1:00:20"})"
+          "\n"
+          R"({"current_steps": 20, "total_steps": 90, "loss": 2.4, "lr": 0.1, "elapsed_time": "1:01:40"})"
+          "\n"
+          R"({"current_steps": 30, "total_steps": 90, "loss": 2.1, "lr": 0.1, "elapsed_time": "1:03:00"})"
+          "\n"},
+      {"ms-swift",
+          "{'loss': 2.5, 'global_step/max_steps': '1/90', 'elapsed_time': '50s'}\n"
+          "{'loss': 2.4, 'global_step/max_steps': '6/90', 'elapsed_time': '1m 30s'}\n"
+          "{'loss': '2.1', 'global_step/max_steps': '11/90', 'elapsed_time': '2m 10s'}\n"},
+      {"lightning",
+          "Epoch 0: |   | 10/? [01:30<00:00,  0.11it/s, v_num=0, train_loss=2.50]\n"
+          "Epoch 0: |   | 20/? [02:50<00:00,  0.12it/s, v_num=0, train_loss=2.40]\n"
+          "Epoch 0: |   | 30/? [04:10<00:00,  0.12it/s, v_num=0, train_loss=2.10]\n"},
+  };
+  for (const auto& [trainer, text] : cases) {
+    CAPTURE(trainer);
+    const JudgedLog log = judge_log(log_of_lines(trainer, text));
+    CHECK(log.faults.empty());
+    REQUIRE(log.measurement.train_step_ms);
+    CHECK(*log.measurement.train_step_ms == doctest::Approx(8000));
+    CHECK(log.measurement.first_loss == doctest::Approx(2.5));
+    CHECK(log.measurement.last_loss == doctest::Approx(2.1));
+  }
+}
+
+TEST_CASE("a log without any time is measured by the stamps of its lines, if they are numbered") {
+  const std::string text =
+      "stdout: [2022-12-20 08:26:26,100] [INFO] [timer.py:197:stop] 0/10, "
+      "RunningAvgSamplesPerSec=158.3, "
+      "CurrSamplesPerSec=20.5, MemAllocated=1.75GB, MaxMemAllocated=2.6GB\n"
+      "stdout: [2022-12-20 08:26:46,150] [INFO] [timer.py:197:stop] 0/20, "
+      "RunningAvgSamplesPerSec=158.3, "
+      "CurrSamplesPerSec=20.4, MemAllocated=1.75GB, MaxMemAllocated=2.6GB\n"
+      "stdout: [2022-12-20 08:27:06,200] [INFO] [timer.py:197:stop] 0/30, "
+      "RunningAvgSamplesPerSec=158.3, "
+      "CurrSamplesPerSec=20.6, MemAllocated=1.75GB, MaxMemAllocated=2.6GB\n";
+  const JudgedLog log = judge_log(log_of_lines("deepspeed", text));
+  CHECK(log.faults.empty());
+  REQUIRE(log.measurement.train_step_ms);
+  CHECK(*log.measurement.train_step_ms == doctest::Approx(2005));
+  REQUIRE(log.notes.size() == 2);
+  CHECK(log.notes[0] == "It prints no time of a train step: the stamps of its lines tell it.");
+  // While it runs the agent's clock is finer.
+  CHECK_FALSE(judge_log(log_of_lines("deepspeed", text), {.look_s = 0.05}).measurement.train_step_ms);
+  // A batch makes a time of the printed rate, which the stamps contradict.
+  const auto contradicted = log_of_lines("deepspeed", " train_batch_size ............. 8\n" + text);
+  CHECK(judge_log(contradicted).faults.size() == 1);
+  const std::string unnumbered =
+      "2024-01-01 10:00:00,000 {'loss': 2.5, }\n2024-01-01 10:00:20,000 {'loss': 2.4, }\n"
+      "2024-01-01 10:00:40,000 {'loss': 2.3, }\n";
+  CHECK_FALSE(judge_log(log_of_lines("hf-trainer", unnumbered)).measurement.train_step_ms);
+}
+
+TEST_CASE("older words of a speed are read, and another program's lines are not picotron's") {
+  const std::string titan =
+      "[rank0]:2024-08-19 11:10:33,811 - root - INFO - step:  1  loss: 12.2  memory: "
+      "81.67GiB(85.93%)  wps: 5,380  mfu: "
+      "1.09%\n"
+      "[rank0]:2024-08-19 11:10:37,109 - root - INFO - step: 10  loss: 12.1  memory: "
+      "81.67GiB(85.93%)  wps: 111,770  "
+      "mfu: 22.68%\n"
+      "[rank0]:2024-08-19 11:10:40,777 - root - INFO - step: 20  loss: 11.9  memory: "
+      "81.67GiB(85.93%)  wps: 111,790  "
+      "mfu: 22.68%\n";
+  CHECK(judge_log(log_of_lines("torchtitan", titan)).measurement.tokens_per_s_per_gpu ==
+      doctest::Approx(111780));
+  std::string olmo;
+  for (const auto* step : {"1", "2", "3"})
+    olmo += fmt::format(
+        "[2024-04-17 09:42:2{0}] INFO     [olmo.train:816, rank=0] [step={0}/739328]\n"
+        "    train/CrossEntropyLoss=11.25\n    throughput/device/tokens_per_second=45,40{0}\n",
+        step);
+  CHECK(judge_log(log_of_lines("olmo-core", olmo)).measurement.tokens_per_s_per_gpu ==
+      doctest::Approx(45402.5));
+  const std::string stranger =
+      "[job] Step: 1 | Time: 27.02s | Tokens/s/GPU: 1213 | Loss: 1.3697\n"
+      "[job] Step: 2 | Time: 15.12s | Tokens/s/GPU: 2168 | Loss: 1.3077\n";
+  CHECK(log_of_lines("picotron", stranger).steps.empty());
+}
