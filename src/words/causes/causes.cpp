@@ -108,7 +108,8 @@ const Cause* CauseIndex::find(std::string_view line, LinePlace place) const {
     if (cause < best && fits(causes_[cause], line, place)) best = cause;
   };
   std::for_each(short_.begin(), short_.end(), take);
-  for (std::size_t at = 0; at + gram <= line.size() && !entries_.empty(); at += stride) {
+  const std::size_t end_of_line = entries_.empty() ? 0 : line.size();
+  for (std::size_t at = 0; at + gram <= end_of_line; at += stride) {
     const std::uint32_t bytes = bytes_at(line.data() + at);
     if (!seen_[hash_of(bytes)]) continue;
     // Bisection without a branch: std::equal_range takes twice as long here.
