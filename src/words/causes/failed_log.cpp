@@ -78,9 +78,10 @@ bool is_exception(std::string_view text, bool traced) {
   const auto end = std::find_if(text.begin(), text.end(), ends_name) - text.begin();
   const std::string_view name = text.substr(0, static_cast<std::size_t>(end));
   std::string_view rest = text.substr(name.size());
-  // Ray tells whose error it passes on: "RayTaskError(ValueError): …".
-  if (rest.starts_with('(')) rest.remove_prefix(std::min(rest.find(')'), rest.size() - 1) + 1);
-  const bool alone = rest.empty() || rest == ":" || rest.starts_with(": ");
+  // Of Ray: "RayTaskError(ValueError): …". Other programs print "ValueError('…".
+  if (rest.starts_with('(') && rest.size() > 1 && is_letter(rest[1]))
+    rest.remove_prefix(std::min(rest.find(')'), rest.size() - 1) + 1);
+  const bool alone = rest.empty() || rest == ":" || rest.starts_with(": ") || rest.starts_with('(');
   if (name.empty() || !alone || is_digit(name.front()) || (name == "Error" && !traced))
     return false;
   const std::size_t dot = name.rfind('.');
@@ -117,17 +118,15 @@ bool stands_alone(std::string_view text, std::string_view word) {
 }
 
 bool is_warning(std::string_view text) {
-  return text.starts_with("[W") || (text.size() > 1 && text[0] == 'W' && is_digit(text[1])) ||
-      text.find("arning: ") != npos || stands_alone(text, "WARNING");
+  // Python prints the source of a warning below it.
+  return text.starts_with("  warn") || text.starts_with("[W") ||
+      (text.size() > 1 && text[0] == 'W' && is_digit(text[1])) || text.find("arning: ") != npos ||
+      stands_alone(text, "WARNING");
 }
 
 /// "2026-11-30 04:58:43,031 ERROR trainer: …": a logger, which may print a traceback below it.
 bool is_of_logger(std::string_view text) {
-  constexpr std::array<std::string_view, 2> levels{"ERROR", "WARNING"};
-  return std::any_of(levels.begin(), levels.end(), [text](std::string_view level) {
-    const std::size_t at = text.find(level);
-    return at == 0 || (at != npos && (text[at - 1] == ' ' || text[at - 1] == '['));
-  });
+  return stands_alone(text, "ERROR") || stands_alone(text, "WARNING");
 }
 
 /// How far a program had come where an error was raised, as the frames above it tell.
@@ -401,7 +400,8 @@ bool Reading::take_reason(Printer& printer, std::string_view line) const {
   const Cause* known = printer.error->cause;
   const bool tells = cause != nullptr && cause->where != LinePlace::progress &&
       cause->weight <= (known == nullptr ? Strength::symptom : known->weight);
-  if (!tells && !(std::exchange(printer.below, false) && line.starts_with("  "))) return false;
+  const bool below = std::exchange(printer.below, false);
+  if (!tells && !(below && (line.starts_with("  ") || is_letter(line.front())))) return false;
   if (tells) printer.error->cause = cause;
   printer.error->line = line.substr(line.find_first_not_of(' '));
   printer.reason = false;
@@ -421,7 +421,8 @@ void Reading::take_line(Printer& printer, const SpokenLine& said) {
     goes_on = step || bar;
   } else if (!goes_on && cause->weight >= Strength::late) {
     const Cause* told = cause_for(told_exception(said.text), LinePlace::exception);
-    if (told != nullptr && told->when == When::always && told->weight <= cause->weight)
+    if (told != nullptr && told->when == When::always && told->weight != Strength::end &&
+        told->weight <= cause->weight)
       cause = told;
   }
   if (goes_on) {
@@ -445,7 +446,8 @@ void Reading::take_line(Printer& printer, const SpokenLine& said) {
     trained_ = trained_ || cause->weight < Strength::hint;
   } else if (cause->weight == Strength::fact || cause->where == LinePlace::warning ||
       !(is_warning(said.text) ||
-          (cause->weight == Strength::hint && said.text.find("INFO") != npos))) {
+          ((cause->weight == Strength::hint || cause->weight == Strength::end) &&
+              said.text.find("INFO") != npos))) {
     keep(printer, {cause, said.text, false, said.by});
   }
 }
@@ -460,6 +462,7 @@ void Reading::take(std::string_view line) {
   SpokenLine said = said_in(line);
   if (said.text.starts_with("[rank")) said = said_in(said.text);  // torchrun's and torch's
   if (said.text.empty()) return;
+  if (begins(said.text, "> ")) said.text.remove_prefix(2);  // quoted in a mail or thread
   Printer& printer = printers_[said.by];
   constexpr std::size_t longest_prefix = 120;
   const std::size_t file = said.text.substr(0, longest_prefix).find("File \"");
@@ -469,7 +472,6 @@ void Reading::take(std::string_view line) {
   }
   said.text = without_prefix(printer, said.text);
   const std::string_view above = std::exchange(printer.above, said.text);
-  if (take_reason(printer, said.text)) return;
   if (said.text == "Last error:") {
     printer.reason = true;
   } else if (const auto at = said.text.find("Traceback (most recent call last)"); at != npos) {
@@ -497,6 +499,8 @@ void Reading::take(std::string_view line) {
   } else if (root_next_ && begins(said.text, "  rank ")) {
     root_ = number_at(said.text.substr(std::min(said.text.find(':') + 2, said.text.size())));
     root_next_ = false;
+  } else if (take_reason(printer, said.text)) {
+    return;
   } else if (is_exception(said.text, printer.trace.open) || is_known(printer, said.text)) {
     take_error(printer, said);
   } else if (!(others_ &&
@@ -529,8 +533,9 @@ std::optional<Event> Reading::verdict() const {
   // A refusal is the same at all ranks, before anything was trained.
   const When when = best->cause == nullptr ? When::always : best->cause->when;
   const bool refuses = when == When::untrained || when == When::set_up;
-  const bool early =
-      when == When::set_up ? best->stage == Stage::set_up : best->stage < Stage::update;
+  // Within a train step a refusal has words.
+  const Stage late = best->line.find(' ') == npos ? Stage::step : Stage::update;
+  const bool early = when == When::set_up ? best->stage == Stage::set_up : best->stage < late;
   // A bar may be of the data. One with an error of a train step behind it is of train steps.
   const bool trained = trained_ || (long_bar_ && best->stage == Stage::step);
   if (refuses && (trained || refusals.size() > 1 || !early)) best->cause = nullptr;

@@ -84,6 +84,38 @@ TEST_CASE("every cause judges its sample, and every log is judged by the cause o
   }
 }
 
+TEST_CASE("general causes judge what had a cause of its own") {
+  const std::string all = text_of(cases / "causes_alike.yaml");
+  for (const Cause& alike : read_entries<Cause>(all)) {
+    CAPTURE(alike.name);
+    const auto finding = find_cause(alike.sample, {});
+    REQUIRE(finding);
+    CHECK(finding->outcome == alike.outcome);
+    CHECK(finding->whose == alike.whose);
+  }
+}
+
+TEST_CASE("what quotes a line or stands below it tells of nothing else") {
+  // Containers quote warnings of others, and threads quote logs.
+  CHECK(find_cause("FATAL:   while extracting a.sif: WARNING: no group file\n", {})->rule ==
+      "container-fatal");
+  CHECK(find_cause("> ValueError: tp 3 divides nothing\n", {})->rule == "refused-value-error");
+  CHECK(find_cause("ValueError('tp 3 divides nothing')\n", {})->rule == "refused-value-error");
+  // Python prints the source of a warning.
+  CHECK_FALSE(find_cause("x.py:1: UserWarning: no JPEG\n  warn(f\"Failed to load {e}\")\n", {}));
+  // An error without words is told below it.
+  CHECK(find_cause("ValueError:\nYou chose an odd mesh\n", {})->line == "You chose an odd mesh");
+  const auto within = [](const std::string& function, const std::string& error) {
+    return find_cause("Traceback (most recent call last):\n  File \"t.py\", line 1, in " +
+            function + "\n    assert ok\n" + error + "\n",
+        {})
+        ->outcome;
+  };
+  CHECK(within("main", "AssertionError") == Outcome::rejected);
+  CHECK(within("forward", "AssertionError") == Outcome::crashed);
+  CHECK(within("forward", "AssertionError: tp 3 divides nothing") == Outcome::rejected);
+}
+
 TEST_CASE("noise and the order of two sources never decide") {
   const std::vector<std::string> noise{"wandb: Currently logged in as: user",
       "/opt/x.py:1: UserWarning: Failed to import apex: ModuleNotFoundError: No module named 'a'",
@@ -278,7 +310,7 @@ TEST_CASE("programs and IPython print errors without what tells a Python error")
   CHECK(find_cause("/lib/pyarrow/error.pxi in check_status()\n\n" + broken, {})->rule ==
       "arrow-broken");
   CHECK(find_cause("File ~/lib/x.py:7, in load(a)\n" + broken, {})->rule == "arrow-broken");
-  CHECK_FALSE(find_cause(broken, {}));
+  CHECK(find_cause(broken, {})->strength == Strength::hint);
 }
 
 TEST_CASE("a long line is quoted so that all that its cause looks for is in it") {
@@ -387,7 +419,7 @@ TEST_CASE("of torchrun's table only the root cause tells how a rank ended") {
   const auto finding = find_cause("Failures:\n[1]:\n" + killed + root + "  exitcode  : 1\n", {});
   CHECK(finding->rule == "launcher-torchrun-table");
   CHECK(finding->line == "exitcode  : 1");
-  CHECK(find_cause("Failures:\n" + root + killed, {})->rule == "signal-killed");
+  CHECK(find_cause("Failures:\n" + root + killed, {})->rule == "torchrun-killed-code");
 }
 
 TEST_CASE("what others are known to have read wrongly is read rightly") {
