@@ -272,7 +272,8 @@ class PlanWriter {
       node_s += world.run_time_s * std::max(size.first, 1);
     }
     if (worlds.size() > 1) world_table(worlds);
-    if (const Rehearsal is = rehearse(sweep_, plan_); is.played())
+    likely_ = rehearse(sweep_, plan_);
+    if (const Rehearsal& is = likely_; is.played())
       sentence(fmt::format(
           "The search likely takes {}{} and {} to {} GPU-hours, if predictions are off by what it "
           "expects.",
@@ -324,7 +325,8 @@ class PlanWriter {
   void finals() {
     const Measure& measure = sweep_.measure;
     constexpr double much = 0.2;
-    if (const double whole = hours_of_whole_runs(sweep_, plan_); whole > much * plan_.gpu_hours)
+    const double all = likely_.played() ? likely_.usual_gpu_hours() : plan_.gpu_hours;
+    if (const double whole = hours_of_whole_runs(sweep_, plan_, likely_); whole > much * all)
       sentence(
           fmt::format("Each layout is measured in full. With `measure: {{finalists: {}}}` each "
                       "has {} timed train steps at first, about {} GPU-hours less before the "
@@ -432,6 +434,7 @@ class PlanWriter {
   const Plan& plan_;
   const Flush& flush_;
   Terminal terminal_;
+  Rehearsal likely_{};  // the search, played by effort()
   std::optional<std::size_t> usual_width_;
 };
 

@@ -85,10 +85,15 @@ FinalsCost finals_cost(const SweepSpec& sweep, const Plan& plan) {
   return cost;
 }
 
-double hours_of_whole_runs(const SweepSpec& sweep, const Plan& plan) {
-  const Measure& measure = sweep.measure;
-  if (sweep.search.policy != SearchPolicy::best_first || measure.finalists > 0) return 0;
-  const std::int32_t steps = std::max(0, measure.steps - Measure::first_of_search);
+double hours_of_whole_runs(const SweepSpec& sweep, const Plan& plan, const Rehearsal& likely) {
+  const std::int32_t steps = sweep.measure.steps - Measure::first_of_search;
+  if (sweep.search.policy != SearchPolicy::best_first || sweep.measure.finalists > 0 || steps <= 0)
+    return 0;
+  if (likely.played()) {
+    SweepSpec shorter = sweep;
+    shorter.measure.first = Measure::first_of_search;
+    return likely.usual_gpu_hours() - rehearse(shorter, plan).usual_gpu_hours();
+  }
   double hours = 0;
   for (const PlannedTrial& trial : plan.trials)
     hours += steps * trial.prediction.train_step_s *

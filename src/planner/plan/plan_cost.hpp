@@ -4,6 +4,8 @@
 // before anything is submitted, by the predicted seconds of the trials.
 #pragma once
 
+#include "plan/rehearsal.hpp"
+
 #include <shardsweep/plan.hpp>
 #include <shardsweep/sweep.hpp>
 
@@ -34,7 +36,9 @@ struct FinalsCost {
 [[nodiscard]] FinalsCost finals_cost(const SweepSpec& sweep, const Plan& plan);
 
 /// GPU-hours by which a search without finals would be shorter with them, whose own rounds are
-/// not counted: its trials would be short at first. 0: it has finals, or is no search.
-[[nodiscard]] double hours_of_whole_runs(const SweepSpec& sweep, const Plan& plan);
+/// not counted: its trials would be short at first. `likely`: the search as it is, played. If it
+/// can't be played, hours of all trials. 0: it has finals, or is no search.
+[[nodiscard]] double hours_of_whole_runs(
+    const SweepSpec& sweep, const Plan& plan, const Rehearsal& likely);
 
 }  // namespace shardsweep
