@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The searches of sweeps that have one. Each is made from the database, so that a daemon that
 // comes after another one, or a request that has changed rows, finds the same belief; then it
-// hears what is committed.
+// observes what is committed.
 #include "daemon/sweeps.hpp"
 #include "plan/knowledge_file.hpp"
 #include "plan/rehearsal.hpp"
@@ -150,7 +150,7 @@ Result<std::unique_ptr<SweepSearch>> Sweeps::make_search(SweepId sweep, const Sw
   }
   for (const auto& row : rows)
     search->add(trial_of(row, spec));
-  // Replay ends in the order in which they were heard: it changes slightly what is learnt.
+  // Replay ends in the order in which they were observed: it changes slightly what is learnt.
   std::stable_sort(rows.begin(), rows.end(),
       [](const SearchRow& a, const SearchRow& b) { return a.ended_at < b.ended_at; });
   for (const auto& row : rows) {

@@ -53,7 +53,7 @@ struct BisectVerdict {
   Difference difference = Difference::undecided;  ///< the candidate against the good version
   Interval share{};                               ///< ln, above 0: it is slower; 95 % interval
   double noise = 0;                               ///< standard deviation of one pair
-  std::int64_t missing = 0;                       ///< pairs that would settle it
+  std::int64_t missing = 0;                       ///< pairs that would decide it
 };
 
 enum class BisectEnd : std::uint8_t {

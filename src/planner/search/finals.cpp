@@ -23,7 +23,7 @@
 namespace shardsweep {
 namespace {
 
-constexpr double cell_error = 0.05;  // error over all looks and all finalists of a cell
+constexpr double cell_error = 0.05;  // error over all sample sizes and all finalists of a cell
 
 /// Precision of the normal mixture over effect sizes, in standard deviations: 1 / 3^2. Differences
 /// of three are typical here: 1 % beside 0.3 %. A smaller precision finds large differences sooner,
@@ -75,10 +75,10 @@ Pairs pairs_of(const Rounds& rounds, TrialId first, TrialId second) {
 /// and spread stay as they are. 0: too many.
 std::int64_t pairs_needed(const Interval& now, double s, double alpha, double resolve) {
   constexpr std::int64_t sensible = 1000;
-  const double room = std::max(std::abs(now.mean), resolve - std::abs(now.mean));
+  const double margin = std::max(std::abs(now.mean), resolve - std::abs(now.mean));
   for (std::int64_t n = now.pairs + 1; n <= sensible; ++n) {
     const auto half = half_width(n, s, alpha);
-    if (half && *half < room) return n - now.pairs;
+    if (half && *half < margin) return n - now.pairs;
   }
   return 0;
 }
@@ -187,8 +187,8 @@ void plan_next(Finals& finals, const Rounds& rounds, const FinalsSettings& setti
     const bool lost = verdict.difference == Difference::faster;
     if (never_measured(rounds, verdict.other) || (lost && settings.rounds == 0)) continue;
     left.push_back(verdict.other);
-    const bool settled = verdict.difference != Difference::undecided || verdict.by_clock;
-    resolved = resolved && settled && settings.rounds == 0;
+    const bool decided = verdict.difference != Difference::undecided || verdict.by_clock;
+    resolved = resolved && decided && settings.rounds == 0;
   }
   if (left.empty() || resolved) return;
   // Sorted by trial, so that rounds differ by direction alone.

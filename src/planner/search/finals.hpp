@@ -42,7 +42,7 @@ struct FinalsSettings {
 /// If nothing is resolved after so many rounds, more of them would cost more than they tell.
 inline constexpr std::int32_t most_rounds = 16;
 
-/// The mean of a sample with an interval that holds at all looks together.
+/// The mean of a sample with an interval that holds at all sample sizes together.
 struct Interval {
   std::int64_t pairs = 0;
   double mean = 0;
@@ -80,7 +80,7 @@ struct FinalVerdict {
   bool by_clock = false;
   double clock_ratio = 0;   ///< SM clock of the winner over the other's; 0: not known
   std::string held_back{};  ///< by_clock: cause that held the other's clock back; empty: unknown
-  std::int64_t more_pairs = 0;  ///< further pairs that would tell; 0: not known, or settled
+  std::int64_t more_pairs = 0;  ///< further pairs that would tell; 0: not known, or decided
   // Fields for several sets of nodes. Those above are of the first set alone, except `difference`:
   // it is undecided if runs on another set do not confirm it, or are to come.
   Difference on_first = Difference::undecided;

@@ -21,7 +21,7 @@ constexpr int shift_steps = 81;
 constexpr double shift_width = 0.8;
 constexpr double shift_sigma = 0.06;
 constexpr double freedom = 3;
-// Least likelihood of any outcome: one odd run must not settle all others.
+// Least likelihood of any outcome: one odd run must not decide all others.
 constexpr double floor_of_likelihood = 0.01;
 
 struct MemoryMargin {
