@@ -161,14 +161,24 @@ Point read_point(const Statement::Use& row, const SweepSpec& sweep) {
 }
 
 const std::string& trial_row_columns() {
-  // The outcome of the attempt that ended last stands in no column of its own.
+  // The outcome of the attempt that ended last stands in no column of its own, nor does the time
+  // that attempts took at least which their job's end has ended (fleet/fold).
   static const std::string columns = [] {
     constexpr std::string_view last =
         "iif(t.attempts > 0, (SELECT a.outcome FROM attempts AS a WHERE a.trial = t.id AND "
         "a.state = 'ended' ORDER BY a.number DESC LIMIT 1), NULL)";
+    constexpr std::string_view predicted =
+        "max(t.predicted_attempt_s, iif(t.attempts > 0, (SELECT ifnull(max(min((a.ended_at - "
+        "a.started_at) * 1e-6, l.time_limit_s / 4)), 0) FROM attempts AS a JOIN allocations AS l "
+        "ON l.id = a.allocation WHERE a.trial = t.id AND a.outcome = 'timeout' AND a.source <> "
+        "'policy' AND a.started_at > 0), 0))";
     std::string text = columns_of<TrialRow>("t.");
-    constexpr std::string_view column = "t.last_outcome";
-    return text.replace(text.find(column), column.size(), last);
+    const auto read_as = [&text](std::string_view column, std::string_view query) {
+      text.replace(text.find(column), column.size(), query);
+    };
+    read_as("t.last_outcome", last);
+    read_as("t.predicted_attempt_s", predicted);
+    return text;
   }();
   return columns;
 }

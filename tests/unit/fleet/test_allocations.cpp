@@ -262,6 +262,46 @@ TEST_CASE("a lead that was told to stop does not know why: Slurm's word counts")
   CHECK(put.row.ending->cause == "TIMEOUT (TimeLimit); because");
 }
 
+TEST_CASE("an attempt that began late and met its job's end is not charged, and gets the time") {
+  Cluster c;
+  c.trials(1, 2, 20);
+  c.policy.retry_on_trial = 0;
+  c.decide();
+  c.allocation().time_limit_s = 100;
+  c.line(Claimed{.token = c.allocation().token});
+  c.line(Started{.attempt = 1});
+  c.line(Started{.attempt = 2});
+  Outcome first = Outcome::completed;
+  SaidBy source = SaidBy::agent;
+  double took_s = 24;
+  double expected_s = 24;
+  bool again = true;
+  SUBCASE("its lead was there to say so") {}
+  SUBCASE("what it took is longer than a job of the sweep can promise") {
+    took_s = 60;
+    expected_s = 25;
+  }
+  SUBCASE("a limit of its own has ended it") {
+    source = SaidBy::policy;
+    expected_s = 20;
+    again = false;
+  }
+  SUBCASE("it had the job to itself") {
+    first = Outcome::cancelled;
+    again = false;
+  }
+  c.attempt(2).started_at = noon - static_cast<Timestamp>(took_s * second);
+  c.attempt(1).started_at = first == Outcome::cancelled ? 0 : c.attempt(2).started_at - second;
+  c.end(1, first, first == Outcome::completed);
+  c.line(Ended{.attempt = 2, .ending = {Outcome::timeout, "its time was up", source}},
+      RecordsSummary{});
+  const TrialRow& trial = c.rows.trials[2];
+  CHECK((trial.state == State::planned) == again);
+  CHECK(trial.charged == (again ? 0 : 1));
+  CHECK(trial.elsewhere == (again ? 1 : 0));
+  CHECK(trial.predicted_s == doctest::Approx(expected_s));
+}
+
 TEST_CASE("a job that is put back into the queue is over for us") {
   Cluster c;
   c.trials(1, 1);

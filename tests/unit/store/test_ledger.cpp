@@ -104,6 +104,35 @@ TEST_CASE("what counts no more stays in the ledger and an ended probe is told on
   CHECK(ledger(file, "evidence, probes_passed, probes_failed", "n2") == "0 1 0");
 }
 
+TEST_CASE("what the end of a job has ended is expected to take as long as it has taken") {
+  const TempDir dir;
+  Daemon daemon(dir / "a.db");
+  daemon.submit(dir, {});
+  const TrialId trial = daemon.trial("model = 'tiny' AND gpus = 1 AND micro_batch = 1");
+  auto row = allocation(903);
+  row.time_limit_s = 100;
+  AttemptRow attempt{.id = 900, .trial = trial, .number = 1, .allocation = 903, .nonce = "n"};
+  attempt.state = State::ended;
+  attempt.ending = {
+      .outcome = Outcome::timeout, .cause = "its time was up", .source = SaidBy::agent};
+  attempt.started_at = 5'000'000;
+  attempt.ended_at = 25'000'000;
+  double expected_s = 20;
+  SUBCASE("its job had the time for it") {}
+  SUBCASE("no more than another job can hold") {
+    attempt.ended_at = 95'000'000;
+    expected_s = 25;
+  }
+  SUBCASE("a limit of its own says nothing of a job's time") {
+    attempt.ending->source = SaidBy::policy;
+    expected_s = 2;
+  }
+  daemon.commit({PutAllocation{.row = row}, PutAttempt{attempt},
+      set_trial(trial, State::planned, {}, "", 1)});
+  CHECK(
+      must(daemon.store->load_world()).trials.at(trial).predicted_s == doctest::Approx(expected_s));
+}
+
 TEST_CASE("an attempt's node and contradictions are kept and counted by node") {
   const TempDir dir;
   const auto file = dir / "a.db";
