@@ -86,3 +86,26 @@ TEST_CASE("a link is what it leads to, and somebody else's leads nowhere") {
   REQUIRE(::chown(file.c_str(), other, other) == 0);
   CHECK(refusal(file).find("belongs to another user (uid 61002)") != std::string::npos);
 }
+
+TEST_CASE("a folder that can't be had is refused in the words of the system") {
+  const Folder folder;
+  const auto file = folder.write("file", "text");
+  const auto why = [](const auto& result) {
+    REQUIRE_FALSE(result);
+    return result.error().what;
+  };
+  const std::string below = why(CheckedFolder::make(file / "x" / "y"));
+  CHECK(below == "cannot make folder '" + (file / "x" / "y").string() + "': Not a directory");
+  const std::string missing = why(CheckedFolder::open(folder.path() / "nothing"));
+  CHECK(missing.ends_with("nothing: No such file or directory"));
+  const fs::path loop = folder.path() / "loop";
+  fs::create_directory_symlink(loop, loop);
+  const std::string round = why(CheckedFolder::open(loop));
+  CHECK(round.ends_with("loop: Too many levels of symbolic links"));
+  // Not that of the last call, which was about who owns it.
+  if (::geteuid() == 0) return;
+  const fs::path closed = folder.path() / "closed";
+  fs::create_directory(closed);
+  REQUIRE(::chmod(closed.c_str(), 0300) == 0);
+  CHECK(why(CheckedFolder::open(closed)).ends_with("closed: Permission denied"));
+}
