@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random questions to `suggest`, each with random locks and whole layouts that try to beat its
-// answer: bench_locks [QUESTIONS [SEED [GPUS]]]. A line for each answer that is beaten; at the end
-// figures as JSON. The exit code is 1 if one is beaten by more than what counts as a tie.
+// answer: bench_locks [QUESTIONS [SEED [GPUS]]]. Each question has a seed of its own, SEED for the
+// first one, so that `bench_locks 1 SEED` asks one of them again. A line for each answer that is
+// beaten; at the end figures as JSON. The exit code is 1 if one is beaten by more than what counts
+// as a tie.
+#include "sweep/layout_text.hpp"
 #include "unit/plan/random_questions.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <map>
 #include <string>
 
 using namespace shardsweep;
@@ -21,17 +24,17 @@ int main(int argc, char** argv) {
   const int gpus = argc > 3 ? std::atoi(argv[3]) : 2048;
   constexpr int axes = 4;
   constexpr int layouts = 40;
-  testing::RandomQuestions random(seed);
   int beaten = 0;
   int shorter = 0;
   int unanswered = 0;
   std::int64_t locks = 0;
   double largest = 0;
   double slowest_s = 0;
-  for (int number = 0; number < questions; ++number) {
+  for (auto number = seed; number < seed + static_cast<std::uint64_t>(questions); ++number) {
+    testing::RandomQuestions random(number);
     const auto asked = random.next(gpus);
     const auto began = std::chrono::steady_clock::now();
-    (void)judge_layouts(asked);
+    const auto answer = judge_layouts(asked);
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
     slowest_s = std::max(slowest_s, took.count());
     const auto tried = random.try_to_beat(asked, axes, layouts);
@@ -44,8 +47,9 @@ int main(int argc, char** argv) {
       ++unanswered;
     else
       largest = std::max(largest, tried.gap);
-    fmt::print("{}: {}: {:.3f} %, {}\n", number, testing::question_text(asked), 100 * tried.gap,
-        tried.locked);
+    fmt::print("{}: {}: {:.3f} %, {} in place of {}\n", number, testing::question_text(asked),
+        100 * tried.gap, tried.locked,
+        answer && !answer->fitting.empty() ? layout_text(answer->fitting.front().point) : "none");
     std::fflush(stdout);
   }
   fmt::print(
