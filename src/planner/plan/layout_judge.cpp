@@ -7,6 +7,7 @@
 #include "sweep/binary_length.hpp"
 #include "text/numbers.hpp"
 #include "trainer/configuration.hpp"
+#include "trainer/layout_writer.hpp"
 #include "trainer/point_words.hpp"
 #include "trainer/trainer_file.hpp"
 
@@ -61,15 +62,27 @@ Predictor predictor_of(const SuggestRequest& request) {
 LayoutJudge::LayoutJudge(const SuggestRequest& request)
     : request_(request), predictor_(predictor_of(request)) {
   if (request.family->words.empty()) return;
-  const auto& rules = trainer_file(request.family->words).rules;
+  const auto& file = trainer_file(request.family->words);
+  std::string of_rules;
+  for (const auto& rule : file.rules)
+    of_rules += rule.when;
+  std::string of_words;
+  for (const auto* texts : {&file.layout.lacks, &file.layout.values})
+    for (const auto& one : *texts)
+      of_words += one.text;
   for (const auto& axis : axes()) {
-    if (std::any_of(rules.begin(), rules.end(),
-            [&](const auto& rule) { return rule.when.find(axis.name) != std::string::npos; }))
-      rule_axes_.push_back(&axis);
+    if (of_rules.find(axis.name) != std::string::npos) rule_axes_.push_back(&axis);
+    if (of_words.find(axis.name) != std::string::npos) word_axes_.insert(&axis);
   }
 }
 
 Result<JudgedLayouts> LayoutJudge::make() {
+  SHARDSWEEP_ASSIGN(auto found, judge_grid());
+  refine(found.fitting);
+  return found;
+}
+
+Result<JudgedLayouts> LayoutJudge::judge_grid() {
   SHARDSWEEP_TRY(check());
   std::vector<Guess> guesses;
   SHARDSWEEP_ASSIGN(const auto plan, make_plan(sweep(), guesses));
@@ -111,7 +124,6 @@ Result<JudgedLayouts> LayoutJudge::make() {
   }
   sort(found.fitting);
   sort(found.doubtful);
-  refine(found.fitting);
   return found;
 }
 
@@ -128,29 +140,84 @@ Result<bool> LayoutJudge::fits() {
       if (predictor_.guess_memory(request_.model, point).fit == Fit::fits) return true;
     }
   }
-  SHARDSWEEP_ASSIGN(const auto judged, make());
+  SHARDSWEEP_ASSIGN(auto judged, judge_grid());
+  if (judged.fitting.empty()) refine(judged.fitting);
   return !judged.fitting.empty();
 }
 
 LayoutRefiner LayoutJudge::refiner_of() {
   return {request_, predictor_, without_axes(),
-      [this](const Point& point) -> const std::string& { return refusal_of(point); }};
+      [this](const Point& point) -> const std::string& { return refusal_of(point); },
+      [this](Layout& layout) { tell_stages(layout); }};
 }
 
+/// The fastest first; of equally fast ones that with fewer axes off their usual values.
 void LayoutJudge::sort(std::vector<SuggestedLayout>& layouts) {
-  std::stable_sort(layouts.begin(), layouts.end(),
-      [](const auto& a, const auto& b) { return a.guess.step_s < b.guess.step_s; });
+  const auto unusual = [](const SuggestedLayout& layout) {
+    return std::count_if(axes().begin(), axes().end(), [&](const AxisInfo& axis) {
+      return axis.of_layout() && axis.get(layout.point) != axis.default_value;
+    });
+  };
+  std::stable_sort(layouts.begin(), layouts.end(), [&](const auto& a, const auto& b) {
+    if (a.guess.step_s != b.guess.step_s) return a.guess.step_s < b.guess.step_s;
+    return unusual(a) < unusual(b);
+  });
 }
 
-/// Refines the fastest of the grid, the fastest of some splits, and layouts that would be faster if
-/// they fitted. Each also gets axes that the grid leaves out.
+/// The fastest layout of each kind, which is how it splits the GPUs and what it keeps: at most
+/// `most`, with a step up to `step_s`. Layouts of one kind come to the same one by refining.
+std::vector<Point> LayoutJudge::first_of_kinds(
+    std::vector<std::pair<double, Point>> layouts, std::size_t most, double step_s) {
+  std::erase_if(layouts, [&](const auto& one) { return one.first > step_s; });
+  std::stable_sort(layouts.begin(), layouts.end(),
+      [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::set<std::array<std::int32_t, 7>> kinds;
+  std::vector<Point> points;
+  for (const auto& [step, point] : layouts) {
+    if (points.size() == most) break;
+    const auto& is = point.layout;
+    const bool full = is.recompute == Recompute::full;
+    if (kinds.insert({is.tp, is.pp, is.cp, is.ep, is.zero, full ? 1 : 0, is.vpp > 1 ? 1 : 0})
+            .second)
+      points.push_back(point);
+  }
+  return points;
+}
+
+/// Layouts that fit and have degrees that the grid does not have, with recomputation if they need
+/// it.
+std::vector<GuessedLayout> LayoutJudge::beyond_grid(LayoutRefiner& refiner) {
+  const auto tp = worth_a_thought(*find_axis("tp"));
+  const auto cp = worth_a_thought(*find_axis("cp"));
+  const auto has = [](const auto& values, std::int64_t value) {
+    return std::find(values.begin(), values.end(), value) != values.end();
+  };
+  std::vector<GuessedLayout> found;
+  for (Point& point : refiner.splits()) {
+    if (has(tp, point.layout.tp) && has(cp, point.layout.cp)) continue;
+    Point kept = point;
+    if (!locks("recompute")) kept.layout.recompute = Recompute::none;
+    for (Point* const one : {&kept, &point}) {
+      const auto guess = predictor_.guess(request_.model, *one);
+      if (guess.memory.fit != Fit::fits || !refusal_of(*one).empty()) continue;
+      found.push_back({std::move(*one), guess});
+      break;
+    }
+  }
+  return found;
+}
+
+/// Refines the fastest layout of each kind in axes that split nothing, also of kinds that would be
+/// faster if they fitted; then the fastest of these in all axes.
 void LayoutJudge::refine(std::vector<SuggestedLayout>& fitting) {
-  constexpr std::size_t most = 48;
-  constexpr std::size_t most_splits = 24;
+  constexpr std::size_t most = 150;
+  constexpr std::size_t most_too_large = 48;
+  constexpr std::size_t most_pairs = 8;
+  constexpr double worth_refining = 3;
   auto refiner = refiner_of();
   std::vector<SuggestedLayout> better;
-  const auto add = [&](const Point& from, double step_s) {
-    auto refined = refiner.refined(from, step_s);
+  const auto add = [&](const Point& from, double step_s, LayoutRefiner::Reach reach) {
+    auto refined = refiner.refined(from, step_s, reach);
     if (!refined) return;
     const auto& point = refined->point;
     const auto is_it = [&](const SuggestedLayout& one) { return one.point == point; };
@@ -164,26 +231,26 @@ void LayoutJudge::refine(std::vector<SuggestedLayout>& fitting) {
     describe(layout);
     better.push_back(std::move(layout));
   };
-  std::set<std::tuple<std::int32_t, std::int32_t, std::int32_t>> splits;
-  for (std::size_t at = 0; at < fitting.size() && splits.size() < most_splits; ++at) {
-    const auto& layout = fitting[at];
-    const auto& is = layout.point.layout;
-    const bool is_first = splits.emplace(is.dp, is.tp, is.pp).second;
-    if (at < most || is_first) add(layout.point, layout.guess.step_s);
-  }
   const double step_s =
       fitting.empty() ? std::numeric_limits<double>::max() : fitting.front().guess.step_s;
-  std::vector<std::pair<double, Point>> shorter;
-  for (const auto& one : unfitting_)
-    if (one.first < step_s) shorter.push_back(one);
-  const auto by_step = [](const auto& a, const auto& b) { return a.first < b.first; };
-  std::stable_sort(shorter.begin(), shorter.end(), by_step);
-  for (std::size_t at = 0; at < std::min(most, shorter.size()); ++at)
-    add(shorter[at].second, step_s);
+  std::vector<std::pair<double, Point>> from;
+  for (const auto& layout : fitting)
+    from.emplace_back(layout.guess.step_s, layout.point);
+  using Reach = LayoutRefiner::Reach;
+  for (const auto& layout : beyond_grid(refiner))
+    from.emplace_back(layout.guess.step_s, layout.point);
+  for (const auto& point : first_of_kinds(from, most, worth_refining * step_s))
+    add(point, std::numeric_limits<double>::max(), Reach::split);
+  for (const auto& point : first_of_kinds(unfitting_, most_too_large, step_s))
+    add(point, std::numeric_limits<double>::max(), Reach::split);
   if (fitting.empty() && better.empty()) {
     for (const auto& point : refiner.smallest())
-      add(point, step_s);
+      add(point, step_s, Reach::all);
   }
+  for (const auto& layout : better)
+    from.emplace_back(layout.guess.step_s, layout.point);
+  for (const auto& point : first_of_kinds(from, most_pairs, std::numeric_limits<double>::max()))
+    add(point, step_s, Reach::pairs);
   fitting.insert(fitting.end(), std::make_move_iterator(better.begin()),
       std::make_move_iterator(better.end()));
   sort(fitting);
@@ -222,7 +289,8 @@ Result<std::optional<SuggestedLayout>> LayoutJudge::offloaded(double step_s) {
   SHARDSWEEP_ASSIGN(const auto plan, make_plan(sweep_of(shorter), {}, nullptr, nullptr));
   auto refiner = refiner_of();
   for (const auto& trial : plan.trials) {
-    const auto found = refiner.refined(trial.point, best ? best->guess.step_s : step_s);
+    const auto found =
+        refiner.refined(trial.point, best ? best->guess.step_s : step_s, LayoutRefiner::Reach::all);
     if (!found) continue;
     best = SuggestedLayout{.point = found->point,
         .guess = found->guess,
@@ -291,29 +359,33 @@ const std::string& LayoutJudge::refusal_of(const Point& point) {
   return wordless.empty() ? rule_broken(point) : wordless;
 }
 
-/// Words are of axes and of what they are combined with, not of how large a size is: asked once
-/// for each combination, since writing a configuration costs more than predicting a hundred. The
-/// plan's rules have refused sizes of stages without words before.
-const std::string& LayoutJudge::words_missing(Point point) {
+/// Words are of axes and of what they are combined with. Asked once for each combination: of sizes
+/// that conditions of the words name, one, two and more are told apart, of others whether they
+/// have the usual value. The plan's rules have refused sizes of stages without words before.
+const std::string& LayoutJudge::words_missing(const Point& point) {
   // A configuration has no place for it, so that none would say it.
   const auto& bucket = *find_axis("bucket_mb");
   if (bucket.get(point) != bucket.default_value) {
     static const std::string none = "no trainer's configuration has words for bucket_mb";
     return none;
   }
+  constexpr std::int64_t largest_told = 2;
   std::vector<std::int64_t> form;
   form.reserve(axes().size());
-  point.layout.micro_batch = point.layout.grad_accum = 1;
   for (const auto& axis : axes()) {
     const auto value = axis.get(point);
     const bool is_size = axis.kind == AxisKind::integer && axis.name != "zero";
-    form.push_back(is_size ? std::min(value, axis.minimum + 1) : value);
+    if (is_size && !word_axes_.contains(&axis))
+      form.push_back(value == axis.default_value ? 0 : 1);
+    else
+      form.push_back(is_size ? std::min(value, axis.minimum + largest_told) : value);
   }
   const auto [known, is_new] = words_.try_emplace(std::move(form));
   if (is_new) {
-    const auto written =
-        configuration_of(request_.family->words, layout_of_point(point, request_.model));
-    if (!written) known->second = written.error().what;
+    const auto trainer = request_.family->words;
+    const auto checked =
+        check_has_words(trainer, layout_words_of(trainer), layout_of_point(point, request_.model));
+    if (!checked) known->second = checked.error().what;
   }
   return known->second;
 }
@@ -367,7 +439,7 @@ std::vector<std::int64_t> LayoutJudge::recompute_worth_a_thought() const {
 /// plan. The product of these axes alone would be a hundred times as large, if a model has
 /// experts and a sample is long. No axes: no row can start, for a reason that the
 /// plan tells.
-ZipGroup LayoutJudge::split_rows() const {
+ZipGroup LayoutJudge::split_rows() {
   constexpr std::array<std::string_view, 10> names{"tp", "pp", "vpp", "cp", "ep", "expert_tp",
       "zero", "sequence_parallel", "first_stage_layers", "last_stage_layers"};
   Point point = world_of(request_);
@@ -388,15 +460,16 @@ ZipGroup LayoutJudge::split_rows() const {
 
 /// Sets the layers of the first and last stage, if the trainer else shares layers out evenly. These
 /// stages also hold the embedding and the head, so they get fewer.
-void LayoutJudge::tell_stages(Layout& layout) const {
+void LayoutJudge::tell_stages(Layout& layout) {
   if (locks("first_stage_layers") || locks("last_stage_layers")) return;
-  const auto told = told_stages(request_, layout.pp, layout.vpp);
-  layout.first_stage_layers = told.first;
-  layout.last_stage_layers = told.last;
+  const auto [known, is_new] = told_.try_emplace({layout.pp, layout.vpp});
+  if (is_new) known->second = told_stages(request_, layout.pp, layout.vpp);
+  layout.first_stage_layers = known->second.first;
+  layout.last_stage_layers = known->second.last;
 }
 
 void LayoutJudge::add_rows(const std::vector<std::vector<std::int64_t>>& choices, std::size_t at,
-    Point& point, ZipGroup& rows) const {
+    Point& point, ZipGroup& rows) {
   if (at < choices.size()) {
     for (const auto value : choices[at]) {
       rows.axes[at].axis->set(point, value);
@@ -474,7 +547,7 @@ SweepSpec LayoutJudge::sweep_of(const std::vector<std::pair<double, Point>>& lay
 }
 
 /// Every layout worth a thought.
-SweepSpec LayoutJudge::sweep() const {
+SweepSpec LayoutJudge::sweep() {
   SweepSpec sweep = without_axes();
   auto rows = split_rows();
   const auto is_in_rows = [&](const AxisInfo& axis) {

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -41,30 +42,36 @@ class LayoutJudge {
  private:
   [[nodiscard]] LayoutRefiner refiner_of();
   static void sort(std::vector<SuggestedLayout>& layouts);
+  [[nodiscard]] Result<JudgedLayouts> judge_grid();
   void refine(std::vector<SuggestedLayout>& fitting);
+  [[nodiscard]] std::vector<GuessedLayout> beyond_grid(LayoutRefiner& refiner);
+  [[nodiscard]] static std::vector<Point> first_of_kinds(
+      std::vector<std::pair<double, Point>> layouts, std::size_t most, double step_s);
   [[nodiscard]] const AxisValues* lock_of(const AxisInfo& axis) const;
   [[nodiscard]] bool locks(std::string_view name) const;
   [[nodiscard]] bool is_no_plan(const Layout& at) const;
   [[nodiscard]] const std::string& refusal_of(const Point& point);
-  [[nodiscard]] const std::string& words_missing(Point point);
+  [[nodiscard]] const std::string& words_missing(const Point& point);
   [[nodiscard]] const std::string& rule_broken(const Point& point);
   [[nodiscard]] bool has_virtual_stages() const;
   [[nodiscard]] Result<void> check() const;
   [[nodiscard]] std::vector<std::int64_t> recompute_worth_a_thought() const;
-  [[nodiscard]] ZipGroup split_rows() const;
-  void tell_stages(Layout& layout) const;
+  [[nodiscard]] ZipGroup split_rows();
+  void tell_stages(Layout& layout);
   void add_rows(const std::vector<std::vector<std::int64_t>>& choices, std::size_t at, Point& point,
-      ZipGroup& rows) const;
+      ZipGroup& rows);
   Result<void> add_left_out();
   [[nodiscard]] SweepSpec without_axes() const;
   [[nodiscard]] SweepSpec sweep_of(const std::vector<std::pair<double, Point>>& layouts) const;
-  [[nodiscard]] SweepSpec sweep() const;
+  [[nodiscard]] SweepSpec sweep();
   void hold_against_runs(SuggestedLayout& layout) const;
   void describe(SuggestedLayout& layout) const;
 
   const SuggestRequest& request_;
   Predictor predictor_;
   std::vector<const AxisInfo*> rule_axes_;  ///< axes that rules of the trainer name
+  std::set<const AxisInfo*> word_axes_;     ///< axes that conditions of its words name
+  std::map<std::pair<std::int32_t, std::int32_t>, ToldStages> told_;  ///< by pp and vpp
   std::size_t plan_size_ = 0;
   std::vector<std::pair<double, Point>> unfitting_;         ///< layouts that don't fit, with the
                                                             ///< seconds of their step

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decision: descent and not the product of all axes. Few of the axes that a grid leaves out touch
-// each other: one step in each, repeated, ends where no change of one axis helps. A better layout
-// that differs in two axes at once is missed: bench_locks counts how often (7 of 1,000 questions).
+// Decision: descent and not the product of all axes. Of each way to split the GPUs the axes that
+// split nothing are changed one after the other. The fastest of these are changed in any two axes
+// at once until that helps no more. What depends on a changed axis follows it: stages, virtual
+// stages, micro-batches. bench_locks asks random questions and counts answers that something beats.
 #include "plan/refine.hpp"
 
 #include "trainer/trainer_file.hpp"
@@ -21,6 +22,12 @@ namespace {
 /// part of it, since what is given back adds up.
 constexpr double tie = 0.0004;
 
+/// True for axes that say how GPUs and state are split.
+bool is_of_split(const AxisInfo& axis) {
+  constexpr std::array<std::string_view, 5> names{"tp", "pp", "cp", "ep", "zero"};
+  return std::find(names.begin(), names.end(), axis.name) != names.end();
+}
+
 }  // namespace
 
 std::vector<std::int64_t> divisors(std::int64_t of, std::int64_t most) {
@@ -38,13 +45,14 @@ std::vector<std::int64_t> virtual_stages(const SuggestRequest& request, std::int
   return values;
 }
 
-LayoutRefiner::LayoutRefiner(
-    const SuggestRequest& request, const Predictor& predictor, SweepSpec sweep, Refusal refusal)
+LayoutRefiner::LayoutRefiner(const SuggestRequest& request, const Predictor& predictor,
+    SweepSpec sweep, Refusal refusal, TellStages tell_stages)
     : request_(request),
       predictor_(predictor),
       sweep_(std::move(sweep)),
       judge_(sweep_, any_, nullptr, nullptr),
-      refusal_(std::move(refusal)) {}
+      refusal_(std::move(refusal)),
+      tell_stages_(std::move(tell_stages)) {}
 
 bool LayoutRefiner::locks(std::string_view axis) const {
   return std::any_of(request_.locks.begin(), request_.locks.end(),
@@ -56,6 +64,11 @@ std::vector<std::int64_t> LayoutRefiner::values(const AxisInfo& axis, const Poin
   constexpr std::int64_t smallest_bucket = 32;
   const auto& is = at.layout;
   const auto& model = request_.model;
+  const auto up_to = [&](std::int64_t most) {
+    std::vector<std::int64_t> all(static_cast<std::size_t>(most - axis.minimum + 1));
+    std::iota(all.begin(), all.end(), axis.minimum);
+    return all;
+  };
   // Offloading is never suggested unasked; dp and grad_accum follow from the others.
   if (locks(axis.name) || axis.allows_auto || axis.name == "offload") return {};
   if (axis.name == "first_stage_layers" || axis.name == "last_stage_layers") return {};
@@ -63,10 +76,7 @@ std::vector<std::int64_t> LayoutRefiner::values(const AxisInfo& axis, const Poin
   if (axis.name == "pp") return divisors(request_.gpus, model.layers);
   if (axis.name == "cp") return divisors(std::gcd(request_.gpus, request_.seq_len), request_.gpus);
   if (axis.name == "ep") return divisors(model.experts, request_.gpus);
-  if (axis.name == "vpp") {
-    return is.pp == 1 ? std::vector<std::int64_t>{1}
-                      : virtual_stages(request_, model.layers / is.pp + 1);
-  }
+  if (axis.name == "vpp") return up_to(is.pp == 1 ? 1 : model.layers / is.pp + 1);
   if (axis.name == "dp_replicate") return divisors(is.dp, is.dp);
   if (axis.name == "micro_batch") {
     const auto samples = request_.global_batch_tokens / request_.seq_len;
@@ -84,26 +94,33 @@ std::vector<std::int64_t> LayoutRefiner::values(const AxisInfo& axis, const Poin
       sizes.push_back(size);
     return sizes;
   }
-  std::vector<std::int64_t> all;
-  for (auto value = axis.minimum; value <= axis.maximum; ++value)
-    all.push_back(value);
-  return all;
+  return up_to(axis.maximum);
 }
 
-/// dp and grad_accum, unless somebody holds them; false: they are no whole numbers.
-bool LayoutRefiner::derive(Point& point) const {
+/// Sets what follows from the degrees, unless somebody holds it; false: it is no whole number.
+bool LayoutRefiner::settle(Point& point) const {
   auto& is = point.layout;
   const auto others = std::int64_t{is.tp} * is.pp * is.cp;
   if (!locks("dp")) {
     if (request_.gpus % others != 0) return false;
     is.dp = static_cast<std::int32_t>(request_.gpus / others);
   }
+  const auto samples = request_.global_batch_tokens / request_.seq_len;
+  if (samples % is.dp != 0) return false;
+  if (!locks("micro_batch"))
+    is.micro_batch = static_cast<std::int32_t>(std::gcd(samples / is.dp, is.micro_batch));
   if (!locks("grad_accum")) {
-    const auto samples = request_.global_batch_tokens / request_.seq_len;
     const auto at_once = std::int64_t{is.dp} * is.micro_batch;
     if (samples % at_once != 0) return false;
     is.grad_accum = static_cast<std::int32_t>(samples / at_once);
   }
+  if (!locks("dp_replicate")) is.dp_replicate = is.zero == 0 ? 1 : std::gcd(is.dp, is.dp_replicate);
+  if (is.tp == 1 && !locks("sequence_parallel")) is.sequence_parallel = false;
+  if (is.pp > 1) return true;
+  if (!locks("vpp")) is.vpp = 1;
+  if (!locks("schedule")) is.schedule = Schedule::one_f_one_b;
+  if (!locks("first_stage_layers")) is.first_stage_layers = 0;
+  if (!locks("last_stage_layers")) is.last_stage_layers = 0;
   return true;
 }
 
@@ -113,7 +130,7 @@ bool LayoutRefiner::keeps_rules(const Point& point) {
 }
 
 bool LayoutRefiner::attempt(Point point, Best& best) {
-  if (!derive(point) || point == best.layout.point) return false;
+  if (!settle(point) || point == best.layout.point) return false;
   // The cheaper questions first.
   if (!keeps_rules(point)) return false;
   const double before = best.layout.guess.step_s;
@@ -128,29 +145,41 @@ bool LayoutRefiner::attempt(Point point, Best& best) {
   return is_better;
 }
 
-bool LayoutRefiner::attempt_axes(Best& best) {
+/// The point with one axis changed and what has to change with it.
+Point LayoutRefiner::changed(Point point, const AxisInfo& axis, std::int64_t value) const {
+  const Layout was = point.layout;
+  axis.set(point, value);
+  auto& is = point.layout;
+  if (was.tp == 1 && is.tp > 1 && !locks("sequence_parallel")) is.sequence_parallel = true;
+  // Folded stages are two pieces each, and equal.
+  const bool folds = is.schedule == Schedule::zb_v && was.schedule != is.schedule;
+  if (folds && !locks("vpp")) is.vpp = 2;
+  if (is.pp != was.pp || is.vpp != was.vpp || folds) tell_stages_(is);
+  return point;
+}
+
+/// Each change of one axis, or of two at once.
+bool LayoutRefiner::attempt_axes(Best& best, Reach reach) {
   bool moved = false;
-  for (const auto& axis : axes()) {
-    if (!axis.of_layout()) continue;
-    for (const auto value : values(axis, best.layout.point)) {
-      Point point = best.layout.point;
-      axis.set(point, value);
-      // Folded stages are two pieces each; a pipeline's schedule says so.
-      if (axis.name == "schedule" && point.layout.schedule == Schedule::zb_v && !locks("vpp"))
-        point.layout.vpp = 2;
-      if (axis.name == "schedule" && point.layout.schedule != Schedule::zb_v &&
-          best.layout.point.layout.schedule == Schedule::zb_v && !locks("vpp"))
-        point.layout.vpp = 1;
-      if (axis.name == "vpp" && !locks("first_stage_layers") && !locks("last_stage_layers")) {
-        Point told = point;
-        const auto stages = told_stages(request_, told.layout.pp, told.layout.vpp);
-        told.layout.first_stage_layers = stages.first;
-        told.layout.last_stage_layers = stages.last;
-        moved = attempt(std::move(told), best) || moved;
+  const auto each = [&](const Point& from, std::size_t first, auto&& visit) {
+    for (auto at = first; at < axes().size(); ++at) {
+      const auto& axis = axes()[at];
+      if (!axis.of_layout() || (reach == Reach::split && is_of_split(axis))) continue;
+      for (const auto value : values(axis, from)) {
+        visit(changed(from, axis, value), at + 1);
+        if (axis.name != "vpp" || !from.layout.has_uneven_stages()) continue;
+        Point as_uneven = from;
+        axis.set(as_uneven, value);
+        visit(as_uneven, at + 1);
       }
-      moved = attempt(std::move(point), best) || moved;
     }
-  }
+  };
+  const Point from = best.layout.point;
+  each(from, 0, [&](const Point& one, std::size_t next) {
+    moved = attempt(one, best) || moved;
+    if (reach != Reach::pairs || one == from) return;
+    each(one, next, [&](const Point& two, std::size_t) { moved = attempt(two, best) || moved; });
+  });
   return moved;
 }
 
@@ -176,13 +205,9 @@ bool LayoutRefiner::attempt_stages(Best& best) {
       moved = attempt(std::move(point), best) || moved;
     }
   }
-  const auto told = told_stages(request_, at.pp, at.vpp);
-  if (told.last > 0 && !locks("first_stage_layers") && !locks("last_stage_layers")) {
-    Point point = best.layout.point;
-    point.layout.first_stage_layers = told.first;
-    point.layout.last_stage_layers = told.last;
-    moved = attempt(std::move(point), best) || moved;
-  }
+  Point told = best.layout.point;
+  tell_stages_(told.layout);
+  moved = attempt(std::move(told), best) || moved;
   Point even = best.layout.point;
   if (!locks("first_stage_layers")) even.layout.first_stage_layers = 0;
   if (!locks("last_stage_layers")) even.layout.last_stage_layers = 0;
@@ -193,7 +218,7 @@ bool LayoutRefiner::attempt_stages(Best& best) {
 void LayoutRefiner::give_back(Best& best) {
   const double longest = best.layout.guess.step_s * (1 + tie);
   const auto take = [&](Point point) {
-    if (!derive(point) || !keeps_rules(point) || !refusal_(point).empty()) return false;
+    if (!settle(point) || !keeps_rules(point) || !refusal_(point).empty()) return false;
     auto guess = predictor_.guess(request_.model, point);
     if (guess.memory.fit != Fit::fits || guess.step_s > longest) return false;
     best.layout = {std::move(point), guess};
@@ -206,7 +231,8 @@ void LayoutRefiner::give_back(Best& best) {
     take(even);
   }
   for (const auto& axis : axes()) {
-    const bool is_named = axis.is(AxisUse::suggested);
+    // Flash attention may leave nothing to be computed again.
+    const bool is_named = axis.is(AxisUse::suggested) && axis.name != "recompute";
     if (!axis.of_layout() || is_named || axis.get(best.layout.point) == axis.default_value)
       continue;
     for (const auto value : values(axis, best.layout.point)) {
@@ -219,13 +245,13 @@ void LayoutRefiner::give_back(Best& best) {
   }
 }
 
-std::optional<GuessedLayout> LayoutRefiner::refined(const Point& from, double step_s) {
-  constexpr int most_rounds = 6;
+std::optional<GuessedLayout> LayoutRefiner::refined(const Point& from, double step_s, Reach reach) {
+  constexpr int most_rounds = 8;
   Best best{{from, predictor_.guess(request_.model, from)}, false};
   best.fits = best.layout.guess.memory.fit == Fit::fits;
   for (int round = 0; round < most_rounds; ++round) {
     const bool stages = attempt_stages(best);
-    if (!attempt_axes(best) && !stages) break;
+    if (!attempt_axes(best, reach) && !stages) break;
   }
   if (!best.fits || best.layout.guess.step_s >= step_s) return std::nullopt;
   give_back(best);
@@ -261,19 +287,21 @@ std::vector<Point> LayoutRefiner::all_splits() const {
   return points;
 }
 
-std::vector<Point> LayoutRefiner::smallest() const {
-  constexpr std::size_t most = 12;
-  std::vector<std::pair<std::int64_t, Point>> found;
-  Judge judge(sweep_, any_, nullptr, nullptr);
-  for (Point& point : all_splits()) {
+std::vector<Point> LayoutRefiner::splits() {
+  auto points = all_splits();
+  std::erase_if(points, [&](Point& point) {
     auto& is = point.layout;
     if (!locks("sequence_parallel")) is.sequence_parallel = is.tp > 1;
-    if (!locks("first_stage_layers") && !locks("last_stage_layers")) {
-      const auto told = told_stages(request_, is.pp, is.vpp);
-      is.first_stage_layers = told.first;
-      is.last_stage_layers = told.last;
-    }
-    if (!derive(point) || judge.breaks_rule({0, point, Gap::none})) continue;
+    tell_stages_(is);
+    return !settle(point) || !keeps_rules(point);
+  });
+  return points;
+}
+
+std::vector<Point> LayoutRefiner::smallest() {
+  constexpr std::size_t most = 12;
+  std::vector<std::pair<std::int64_t, Point>> found;
+  for (Point& point : splits()) {
     const auto needs = predictor_.guess_memory(request_.model, point).upper_bytes;
     found.emplace_back(needs, std::move(point));
   }

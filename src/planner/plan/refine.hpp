@@ -30,23 +30,28 @@ class LayoutRefiner {
  public:
   using Refusal = std::function<const std::string&(const Point&)>;
 
+  using TellStages = std::function<void(Layout&)>;
+
   /// `sweep` has the question's constants and no axes; `refusal` says why the trainer does not
-  /// run a layout.
-  LayoutRefiner(
-      const SuggestRequest& request, const Predictor& predictor, SweepSpec sweep, Refusal refusal);
+  /// run a layout; `tell_stages` sets the layers of stages that it has to be told.
+  LayoutRefiner(const SuggestRequest& request, const Predictor& predictor, SweepSpec sweep,
+      Refusal refusal, TellStages tell_stages);
   LayoutRefiner(const LayoutRefiner&) = delete;
   LayoutRefiner& operator=(const LayoutRefiner&) = delete;
   LayoutRefiner(LayoutRefiner&&) = delete;
   LayoutRefiner& operator=(LayoutRefiner&&) = delete;
   ~LayoutRefiner() = default;
 
+  /// Axes that are changed: those that split nothing, all, or any two at once.
+  enum class Reach : std::uint8_t { split, all, pairs };
   /// Improves a layout; empty: no change makes it fit, or fit with a step shorter than `step_s`.
   /// A change that gains less than a tie is not made.
-  [[nodiscard]] std::optional<GuessedLayout> refined(const Point& from, double step_s);
+  [[nodiscard]] std::optional<GuessedLayout> refined(const Point& from, double step_s, Reach reach);
 
-  /// Layouts of the whole range of degrees that need least memory, for a question whose grid has
-  /// none that fits.
-  [[nodiscard]] std::vector<Point> smallest() const;
+  /// A layout with full recomputation of each way to split the GPUs, in the whole range of degrees.
+  [[nodiscard]] std::vector<Point> splits();
+  /// Those of them that need least memory, for a question whose grid has none that fits.
+  [[nodiscard]] std::vector<Point> smallest();
 
  private:
   struct Best {
@@ -56,11 +61,12 @@ class LayoutRefiner {
   [[nodiscard]] bool locks(std::string_view axis) const;
   [[nodiscard]] std::vector<Point> all_splits() const;
   [[nodiscard]] std::vector<std::int64_t> values(const AxisInfo& axis, const Point& at) const;
-  [[nodiscard]] bool derive(Point& point) const;
+  [[nodiscard]] bool settle(Point& point) const;
+  [[nodiscard]] Point changed(Point point, const AxisInfo& axis, std::int64_t value) const;
   [[nodiscard]] bool keeps_rules(const Point& point);
   /// True if it took the place of the best.
   bool attempt(Point point, Best& best);
-  bool attempt_axes(Best& best);
+  bool attempt_axes(Best& best, Reach reach);
   bool attempt_stages(Best& best);
   void give_back(Best& best);
 
@@ -70,6 +76,7 @@ class LayoutRefiner {
   Capabilities any_;
   Judge judge_;
   Refusal refusal_;
+  TellStages tell_stages_;
 };
 
 /// All values that divide, up to `most`.

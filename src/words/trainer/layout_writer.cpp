@@ -146,11 +146,16 @@ std::string nested(const std::vector<std::string>& told, WordsForm form) {
 
 }  // namespace
 
-Result<std::string> written_layout(
+Result<void> check_has_words(
     std::string_view trainer, const LayoutWords& words, const TrainerLayout& layout) {
   SHARDSWEEP_TRY(check_axes(trainer, words, layout));
+  return check_values(trainer, words, values_of(words, layout));
+}
+
+Result<std::string> written_layout(
+    std::string_view trainer, const LayoutWords& words, const TrainerLayout& layout) {
+  SHARDSWEEP_TRY(check_has_words(trainer, words, layout));
   const Placeholders values = values_of(words, layout);
-  SHARDSWEEP_TRY(check_values(trainer, words, values));
   std::vector<std::string> texts;
   for (const LayoutWord& one : words.words) {
     if (one.axis == "seq_len" && layout.seq_len == 0) continue;

@@ -13,8 +13,11 @@
 
 namespace shardsweep {
 
-/// Complete, as `form` writes it. A layout that the trainer has no words for is a fault that
-/// names the axis.
+/// A fault that names the axis, if the trainer has no words for a layout.
+[[nodiscard]] Result<void> check_has_words(
+    std::string_view trainer, const LayoutWords& words, const TrainerLayout& layout);
+
+/// Complete, as `form` writes it. Faults as check_has_words().
 [[nodiscard]] Result<std::string> written_layout(
     std::string_view trainer, const LayoutWords& words, const TrainerLayout& layout);
 

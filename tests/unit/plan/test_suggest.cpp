@@ -141,6 +141,37 @@ TEST_CASE("an axis held at its default is never faster than a free one") {
   }
 }
 
+TEST_CASE("of equally fast layouts the plain one is named") {
+  // Flash attention leaves nothing that Megatron-LM's selective recomputation would do again.
+  auto asked = request(2, 4 << 20);
+  asked.family = *find_family("megatron");
+  const auto judged = judge_layouts(asked);
+  REQUIRE(judged);
+  REQUIRE_FALSE(judged->fitting.empty());
+  for (const auto& layout : judged->fitting) {
+    if (layout.point.layout.recompute != Recompute::selective) continue;
+    Point plain = layout.point;
+    plain.layout.recompute = Recompute::none;
+    const auto named = std::find_if(judged->fitting.begin(), judged->fitting.end(),
+        [&](const SuggestedLayout& one) { return one.point == plain; });
+    REQUIRE(named != judged->fitting.end());
+    CHECK(named->guess.step_s == layout.guess.step_s);
+    CHECK(&*named < &layout);
+  }
+}
+
+TEST_CASE("a size without words leaves out no other one") {
+  // torchtitan has words for two virtual stages, and for no more.
+  auto asked = request(4, 4 << 20);
+  asked.family = *find_family("fsdp");
+  const auto judged = judge_layouts(asked);
+  REQUIRE(judged);
+  std::set<std::int32_t> stages;
+  for (const auto& layout : judged->fitting)
+    stages.insert(layout.point.layout.vpp);
+  CHECK(stages == std::set<std::int32_t>{1, 2});
+}
+
 TEST_CASE("only what the trainer can run is suggested") {
   const auto first_of = [](const std::string& family, std::int32_t nodes) {
     auto of = request(nodes, 1 << 20);
