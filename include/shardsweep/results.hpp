@@ -213,6 +213,7 @@ class Reader {
   /// Layouts of these sweeps that are slower than they were; each stands until it is as fast.
   [[nodiscard]] virtual Result<std::vector<Regression>> regressions(
       const std::vector<std::string>& names) = 0;
+  /// The selected trials, each with its measurement and evidence.
   [[nodiscard]] virtual Result<std::vector<ReportedTrial>> trials(const Selection& selection) = 0;
   /// Facts of a report, read at one moment.
   [[nodiscard]] virtual Result<ReportFacts> facts(const Selection& selection) = 0;

@@ -85,31 +85,21 @@ Ending join(Ending said, const RecordsSummary& records) {
   return said;
 }
 
-/// A result that is marked is measured again: it may have been another's doing. What was given a
-/// part of its job's time alone was not given enough to be judged by.
+/// A result that is marked is measured again: it may have been another's doing. An attempt that
+/// its job's end cut off before half of the job's time was not given enough to be judged by.
 Retry retry_of(Outcome outcome, bool marked, bool began_late) {
   if (began_late) return Retry::elsewhere;
   return marked ? Retry::on_trial : info(outcome).retry;
 }
 
-/// Time that an attempt took at least, if the end of its job ended it; 0: something else did. No
-/// more than a quarter of the job's time, so that another job can hold it. The store reads the same
-/// from its rows (`trial_row_columns`).
-double cut_after_s(const World& world, const AttemptRow& attempt, const Ending& ending) {
-  const AllocationRow* job = world.allocation(attempt.allocation);
+/// Time of an attempt that its job's end ended: at most half of the job's time, so that another job
+/// can hold it. 0: something else ended it. The store reads the same from its rows
+/// (`trial_row_columns`).
+double cut_after_s(const AllocationRow* job, const AttemptRow& attempt, const Ending& ending) {
   // A limit of its own is told by the policy.
   const bool by_job = ending.outcome == Outcome::timeout && ending.source != SaidBy::policy;
-  if (!by_job || job == nullptr || job->time_limit_s <= 0) return 0;
-  return std::min(to_seconds(attempt.ended_at - attempt.started_at), job->time_limit_s / 4);
-}
-
-/// True if others had started before it in its job.
-bool began_late(const World& world, const AttemptRow& attempt) {
-  const auto& all = world.attempts_of(attempt.allocation);
-  return std::any_of(all.begin(), all.end(), [&](AttemptId id) {
-    const AttemptRow* other = world.attempt(id);
-    return other != nullptr && other->started_at != 0 && other->started_at < attempt.started_at;
-  });
+  if (!by_job || job == nullptr || job->time_limit_s <= 0 || attempt.started_at == 0) return 0;
+  return std::min(to_seconds(attempt.ended_at - attempt.started_at), job->time_limit_s / 2);
 }
 
 /// Decides if the trial gets another attempt, and who is charged for this one.
@@ -269,8 +259,9 @@ void end_attempt(Fold fold, const Policy& policy, AttemptId id, const Ending& sa
     const bool no_tool = side && joined.start_error != 0;
     const bool final =
         layout_is_to_blame(joined, ending) || trial->state == State::ended || no_tool;
-    const double cut_s = cut_after_s(fold.world, attempt, ending);
-    const bool late = cut_s > 0 && began_late(fold.world, attempt);
+    const AllocationRow* job = fold.world.allocation(attempt.allocation);
+    const double cut_s = cut_after_s(job, attempt, ending);
+    const bool late = cut_s > 0 && cut_s < job->time_limit_s / 2;
     const Retry retry = final ? Retry::never : retry_of(ending.outcome, marked, late);
     auto edit = fold.world.edit(*trial);
     edit->predicted_s = std::max(edit->predicted_s, cut_s);

@@ -161,15 +161,15 @@ Point read_point(const Statement::Use& row, const SweepSpec& sweep) {
 }
 
 const std::string& trial_row_columns() {
-  // The outcome of the attempt that ended last stands in no column of its own, nor does the time
-  // that attempts took at least which their job's end has ended (fleet/fold).
+  // Two facts stand in no column of their own: the outcome of the attempt that ended last, and the
+  // time of attempts that their job's end ended (fleet/fold).
   static const std::string columns = [] {
     constexpr std::string_view last =
         "iif(t.attempts > 0, (SELECT a.outcome FROM attempts AS a WHERE a.trial = t.id AND "
         "a.state = 'ended' ORDER BY a.number DESC LIMIT 1), NULL)";
     constexpr std::string_view predicted =
         "max(t.predicted_attempt_s, iif(t.attempts > 0, (SELECT ifnull(max(min((a.ended_at - "
-        "a.started_at) * 1e-6, l.time_limit_s / 4)), 0) FROM attempts AS a JOIN allocations AS l "
+        "a.started_at) * 1e-6, l.time_limit_s / 2)), 0) FROM attempts AS a JOIN allocations AS l "
         "ON l.id = a.allocation WHERE a.trial = t.id AND a.outcome = 'timeout' AND a.source <> "
         "'policy' AND a.started_at > 0), 0))";
     std::string text = columns_of<TrialRow>("t.");

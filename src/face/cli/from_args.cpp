@@ -166,11 +166,14 @@ std::vector<std::vector<Value>> ranked_rows(const std::vector<ReportedTrial>& tr
       ++empty_cells;
       continue;
     }
-    const auto own = std::find_if(found->second.begin(), found->second.end(),
-        [&](const auto* layout) { return is_layout(point_of(*trial_of.at(layout)), wanted); });
-    rows.push_back(own == found->second.end()
-            ? ranked_row(*first, nullptr, found->second)
-            : ranked_row(*trial_of.at(*own), *own, found->second));
+    // Of layouts that differ in what the words leave out, the best one.
+    const RankedLayout* own = nullptr;
+    for (const auto* layout : found->second) {
+      if ((own == nullptr || layout->rank < own->rank) &&
+          is_layout(point_of(*trial_of.at(layout)), wanted))
+        own = layout;
+    }
+    rows.push_back(ranked_row(own == nullptr ? *first : *trial_of.at(own), own, found->second));
   }
   return rows;
 }

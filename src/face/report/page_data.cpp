@@ -327,7 +327,8 @@ std::string data_element(const ReportView& view) {
       if (column.name == "cause") value = shown_cause(trial);
       // A sweep over gpus has no number of nodes.
       const bool no_nodes = column.name == "nodes" && trial.nodes == 0;
-      if (no_nodes || plain_text(value).empty()) value = {};
+      const auto* text = std::get_if<std::string>(&value);
+      if (no_nodes || (text != nullptr && text->empty())) value = {};
     }
     put(column, values, false);
   }

@@ -325,7 +325,7 @@ class PlanWriter {
   void finals() {
     const Measure& measure = sweep_.measure;
     constexpr double much = 0.2;
-    const double all = likely_.played() ? likely_.usual_gpu_hours() : plan_.gpu_hours;
+    const double all = likely_.played() ? likely_.middle_gpu_hours() : plan_.gpu_hours;
     if (const double whole = hours_of_whole_runs(sweep_, plan_, likely_); whole > much * all)
       sentence(
           fmt::format("Each layout is measured in full. With `measure: {{finalists: {}}}` each "

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layouts as `frontier`, `compare` and baselines read them.
+// Layouts of cells as `best` ranks them, for whoever needs more of them than a printed table.
 #pragma once
 
 #include "answer/verdict.hpp"

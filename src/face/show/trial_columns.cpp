@@ -17,7 +17,9 @@ TrialColumn trial_column(std::string_view name) {
     return std::move(fields.front().value);
   for (std::size_t i = 0; i < axes_of_trials().size(); ++i) {
     if (axes_of_trials()[i]->name == name)
-      return [i](const ReportedTrial& trial) { return i < trial.axes.size() ? trial.axes[i] : Value(); };
+      return [i](const ReportedTrial& trial) {
+        return i < trial.axes.size() ? trial.axes[i] : Value();
+      };
   }
   return [](const ReportedTrial&) { return Value(); };
 }
@@ -29,14 +31,20 @@ std::string plain_text(const Value& value) {
 }
 
 Point point_of(const ReportedTrial& trial) {
+  static const auto columns = [] {
+    std::vector<std::pair<const AxisInfo*, TrialColumn>> all;
+    for (const auto& axis : axes())
+      if (axis.kind != AxisKind::model) all.emplace_back(&axis, trial_column(axis.name));
+    return all;
+  }();
   Point point;
-  for (const auto& axis : axes()) {
-    if (axis.kind == AxisKind::model) continue;
-    const Value value = trial_column(axis.name)(trial);
+  for (const auto& [of, column] : columns) {
+    const AxisInfo& axis = *of;
+    const Value value = column(trial);
     const auto* integer = std::get_if<std::int64_t>(&value);
     const auto* text = std::get_if<std::string>(&value);
-    const auto word = text != nullptr ? std::find(axis.words.begin(), axis.words.end(), *text)
-                                      : axis.words.end();
+    const auto word =
+        text != nullptr ? std::find(axis.words.begin(), axis.words.end(), *text) : axis.words.end();
     if (word != axis.words.end()) axis.set(point, word - axis.words.begin());
     if (integer != nullptr && axis.kind != AxisKind::word) axis.set(point, *integer);
   }

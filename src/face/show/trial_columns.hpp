@@ -16,7 +16,7 @@
 namespace shardsweep {
 
 using TrialColumn = std::function<Value(const ReportedTrial&)>;
-/// A field, a number of the shape or an axis; of any other name NULL.
+/// A field or an axis; of any other name NULL.
 [[nodiscard]] TrialColumn trial_column(std::string_view name);
 
 /// A value as text; NULL is empty.

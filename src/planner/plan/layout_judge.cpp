@@ -288,16 +288,18 @@ Result<std::optional<SuggestedLayout>> LayoutJudge::offloaded(double step_s) {
   if (shorter.empty()) return best;
   SHARDSWEEP_ASSIGN(const auto plan, make_plan(sweep_of(shorter), {}, nullptr, nullptr));
   auto refiner = refiner_of();
-  for (const auto& trial : plan.trials) {
-    const auto found =
-        refiner.refined(trial.point, best ? best->guess.step_s : step_s, LayoutRefiner::Reach::all);
-    if (!found) continue;
+  const auto take = [&](const Point& from, LayoutRefiner::Reach reach) {
+    const auto found = refiner.refined(from, best ? best->guess.step_s : step_s, reach);
+    if (!found) return;
     best = SuggestedLayout{.point = found->point,
         .guess = found->guess,
         .tokens_per_s_per_gpu = 0,
         .mfu = 0,
         .limit = {}};
-  }
+  };
+  for (const auto& trial : plan.trials)
+    take(trial.point, LayoutRefiner::Reach::all);
+  if (best) take(Point(best->point), LayoutRefiner::Reach::pairs);
   if (best) describe(*best);
   return best;
 }
@@ -360,8 +362,7 @@ const std::string& LayoutJudge::refusal_of(const Point& point) {
 }
 
 /// Words are of axes and of what they are combined with. Asked once for each combination: of sizes
-/// that conditions of the words name, one, two and more are told apart, of others whether they
-/// have the usual value. The plan's rules have refused sizes of stages without words before.
+/// that conditions of the words name each value counts, of others whether it is the usual one.
 const std::string& LayoutJudge::words_missing(const Point& point) {
   // A configuration has no place for it, so that none would say it.
   const auto& bucket = *find_axis("bucket_mb");
@@ -369,16 +370,13 @@ const std::string& LayoutJudge::words_missing(const Point& point) {
     static const std::string none = "no trainer's configuration has words for bucket_mb";
     return none;
   }
-  constexpr std::int64_t largest_told = 2;
   std::vector<std::int64_t> form;
   form.reserve(axes().size());
   for (const auto& axis : axes()) {
     const auto value = axis.get(point);
     const bool is_size = axis.kind == AxisKind::integer && axis.name != "zero";
-    if (is_size && !word_axes_.contains(&axis))
-      form.push_back(value == axis.default_value ? 0 : 1);
-    else
-      form.push_back(is_size ? std::min(value, axis.minimum + largest_told) : value);
+    const bool is_told = is_size && !word_axes_.contains(&axis);
+    form.push_back(is_told ? std::int64_t{value != axis.default_value} : value);
   }
   const auto [known, is_new] = words_.try_emplace(std::move(form));
   if (is_new) {

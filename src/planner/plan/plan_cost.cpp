@@ -92,7 +92,7 @@ double hours_of_whole_runs(const SweepSpec& sweep, const Plan& plan, const Rehea
   if (likely.played()) {
     SweepSpec shorter = sweep;
     shorter.measure.first = Measure::first_of_search;
-    return likely.usual_gpu_hours() - rehearse(shorter, plan).usual_gpu_hours();
+    return likely.middle_gpu_hours() - rehearse(shorter, plan).middle_gpu_hours();
   }
   double hours = 0;
   for (const PlannedTrial& trial : plan.trials)

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Decision: descent and not the product of all axes. Of each way to split the GPUs the axes that
-// split nothing are changed one after the other. The fastest of these are changed in any two axes
-// at once until that helps no more. What depends on a changed axis follows it: stages, virtual
-// stages, micro-batches. bench_locks asks random questions and counts answers that something beats.
+// split nothing are changed, in each round the one that helps most. The fastest of these are
+// changed in all axes, two at once, for a few rounds. What depends on a changed axis follows it:
+// stages, virtual stages, micro-batches. bench_locks asks random questions and counts answers that
+// something beats.
 #include "plan/refine.hpp"
 
 #include "trainer/trainer_file.hpp"
@@ -98,7 +99,7 @@ std::vector<std::int64_t> LayoutRefiner::values(const AxisInfo& axis, const Poin
 }
 
 /// Sets what follows from the degrees, unless somebody holds it; false: it is no whole number.
-bool LayoutRefiner::settle(Point& point) const {
+bool LayoutRefiner::derive(Point& point) const {
   auto& is = point.layout;
   const auto others = std::int64_t{is.tp} * is.pp * is.cp;
   if (!locks("dp")) {
@@ -130,7 +131,7 @@ bool LayoutRefiner::keeps_rules(const Point& point) {
 }
 
 bool LayoutRefiner::attempt(Point point, Best& best) {
-  if (!settle(point) || point == best.layout.point) return false;
+  if (!derive(point) || point == best.layout.point) return false;
   // The cheaper questions first.
   if (!keeps_rules(point)) return false;
   const double before = best.layout.guess.step_s;
@@ -152,13 +153,14 @@ Point LayoutRefiner::changed(Point point, const AxisInfo& axis, std::int64_t val
   auto& is = point.layout;
   if (was.tp == 1 && is.tp > 1 && !locks("sequence_parallel")) is.sequence_parallel = true;
   // Folded stages are two pieces each, and equal.
-  const bool folds = is.schedule == Schedule::zb_v && was.schedule != is.schedule;
-  if (folds && !locks("vpp")) is.vpp = 2;
-  if (is.pp != was.pp || is.vpp != was.vpp || folds) tell_stages_(is);
+  const bool folds = is.schedule == Schedule::zb_v;
+  const bool turns = folds != (was.schedule == Schedule::zb_v);
+  if (turns && !locks("vpp")) is.vpp = folds ? 2 : 1;
+  if (is.pp != was.pp || is.vpp != was.vpp || turns) tell_stages_(is);
   return point;
 }
 
-/// Each change of one axis, or of two at once.
+/// Takes the best of all changes of one axis, or of two at once.
 bool LayoutRefiner::attempt_axes(Best& best, Reach reach) {
   bool moved = false;
   const auto each = [&](const Point& from, std::size_t first, auto&& visit) {
@@ -218,7 +220,7 @@ bool LayoutRefiner::attempt_stages(Best& best) {
 void LayoutRefiner::give_back(Best& best) {
   const double longest = best.layout.guess.step_s * (1 + tie);
   const auto take = [&](Point point) {
-    if (!settle(point) || !keeps_rules(point) || !refusal_(point).empty()) return false;
+    if (!derive(point) || !keeps_rules(point) || !refusal_(point).empty()) return false;
     auto guess = predictor_.guess(request_.model, point);
     if (guess.memory.fit != Fit::fits || guess.step_s > longest) return false;
     best.layout = {std::move(point), guess};
@@ -293,7 +295,7 @@ std::vector<Point> LayoutRefiner::splits() {
     auto& is = point.layout;
     if (!locks("sequence_parallel")) is.sequence_parallel = is.tp > 1;
     tell_stages_(is);
-    return !settle(point) || !keeps_rules(point);
+    return !derive(point) || !keeps_rules(point);
   });
   return points;
 }

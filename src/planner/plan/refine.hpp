@@ -42,7 +42,7 @@ class LayoutRefiner {
   LayoutRefiner& operator=(LayoutRefiner&&) = delete;
   ~LayoutRefiner() = default;
 
-  /// Axes that are changed: those that split nothing, all, or any two at once.
+  /// Axes that are changed: those that split nothing, all, or all with any two at once.
   enum class Reach : std::uint8_t { split, all, pairs };
   /// Improves a layout; empty: no change makes it fit, or fit with a step shorter than `step_s`.
   /// A change that gains less than a tie is not made.
@@ -50,7 +50,7 @@ class LayoutRefiner {
 
   /// A layout with full recomputation of each way to split the GPUs, in the whole range of degrees.
   [[nodiscard]] std::vector<Point> splits();
-  /// Those of them that need least memory, for a question whose grid has none that fits.
+  /// Layouts of splits() that need least memory, for a question whose grid has none that fits.
   [[nodiscard]] std::vector<Point> smallest();
 
  private:
@@ -61,7 +61,7 @@ class LayoutRefiner {
   [[nodiscard]] bool locks(std::string_view axis) const;
   [[nodiscard]] std::vector<Point> all_splits() const;
   [[nodiscard]] std::vector<std::int64_t> values(const AxisInfo& axis, const Point& at) const;
-  [[nodiscard]] bool settle(Point& point) const;
+  [[nodiscard]] bool derive(Point& point) const;
   [[nodiscard]] Point changed(Point point, const AxisInfo& axis, std::int64_t value) const;
   [[nodiscard]] bool keeps_rules(const Point& point);
   /// True if it took the place of the best.

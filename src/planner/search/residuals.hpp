@@ -59,7 +59,8 @@ struct ResidualPrior {
   double freedom = 3;   ///< degrees of freedom of the noise: the lower, the heavier its tails
   /// Shares of the variances that cells have in common: of what the machine does (its parts,
   /// its unknown rates), of what all layouts of a cell share, of what some layouts share.
-  /// With 0.85 for each, claims on links / 4 are true in 93 % instead of 95 (bench, 20 seeds).
+  /// With 0.85 for each, claims on links / 4 are true in 93 % instead of 95 (bench_planner, 20
+  /// seeds).
   double across_machine = 0.9;
   double across_shared = 0.7;
   double across_layouts = 0.8;

@@ -44,7 +44,7 @@ const auto policy_table = std::to_array<PolicyField>({
     {"watch", "log_limit", PolicyUnit::bytes, at<&Policy::attempt, &AttemptLimits::log_limit_bytes>, 0, 1e12, "most that one rank may print before the attempt ends; 0 sets no limit"},
     {"watch", "file_limit", PolicyUnit::bytes, at<&Policy::attempt, &AttemptLimits::file_limit_bytes>, 0, 1e15, "largest file that a rank may write, also in shared memory; 0 sets no limit"},
     {"retry", "on_trial", PolicyUnit::count, at<&Policy::retry_on_trial>, 0, 100, "times that a crash or a hang is tried again"},
-    {"retry", "elsewhere", PolicyUnit::count, at<&Policy::retry_elsewhere>, 0, 100, "times that a failure of infrastructure is tried again"},
+    {"retry", "elsewhere", PolicyUnit::count, at<&Policy::retry_elsewhere>, 0, 100, "times that a failure of infrastructure, or what the end of its job cut off early, is tried again"},
     {"retry", "fragmented", PolicyUnit::count, at<&Policy::retry_fragmented>, 0, 1, "1: out of memory by fragmentation is tried again with expandable_segments:True; 0: it is not"},
     {"retry", "failed_starts", PolicyUnit::count, at<&Policy::retry_failed_starts>, 1, 1000, "allocations in a row that start nothing, or die with all that they started, before the sweep pauses"},
     {"retry", "failed_nodes", PolicyUnit::count, at<&Policy::retry_failed_nodes>, 1, 1000, "the same, where the nodes failed first"},

@@ -79,7 +79,8 @@ TEST_CASE("a log without any time is measured by the stamps of its lines, if the
   REQUIRE(log.notes.size() == 2);
   CHECK(log.notes[0] == "It prints no time of a train step: the stamps of its lines tell it.");
   // While it runs the agent's clock is finer.
-  CHECK_FALSE(judge_log(log_of_lines("deepspeed", text), {.look_s = 0.05}).measurement.train_step_ms);
+  CHECK_FALSE(
+      judge_log(log_of_lines("deepspeed", text), {.look_s = 0.05}).measurement.train_step_ms);
   // A batch makes a time of the printed rate, which the stamps contradict.
   const auto contradicted = log_of_lines("deepspeed", " train_batch_size ............. 8\n" + text);
   CHECK(judge_log(contradicted).faults.size() == 1);
