@@ -6,6 +6,7 @@
 #include "sweep/trainer_command.hpp"
 #include "text/characters.hpp"
 #include "text/placeholders.hpp"
+#include "text/underscored.hpp"
 #include "trainer/configuration.hpp"
 #include "trainer/layout_writer.hpp"
 #include "trainer/settings.hpp"
@@ -230,7 +231,7 @@ class Telling {
     const std::string text = all_words(tried_.front());
     std::string_view key;
     for (const std::string_view word : pieces_of(text)) {
-      if (word == wanted && find_axis(underscored(key)) == &axis) return true;
+      if (word == wanted && find_axis(last_name(key)) == &axis) return true;
       key = word;
     }
     return false;
@@ -249,12 +250,10 @@ class Telling {
     return pieces;
   }
   /// --context-parallel-size and model.context_parallel_size as context_parallel_size.
-  static std::string underscored(std::string_view key) {
+  static std::string last_name(std::string_view key) {
     key.remove_prefix(std::min(key.find_first_not_of('-'), key.size()));
     if (const auto dot = key.rfind('.'); dot != std::string_view::npos) key.remove_prefix(dot + 1);
-    std::string name(key);
-    std::replace(name.begin(), name.end(), '-', '_');
-    return name;
+    return underscored(key);
   }
 
   // ---- the trainer's own words, read back

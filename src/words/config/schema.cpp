@@ -371,7 +371,8 @@ std::string trainer_schema() {
       value = array_of({{"anyOf", {text, {{"type", "object"}, {"additionalProperties", text}}}}});
   }
   describe_habits(properties["planner"]);
-  properties["layout"]["anyOf"][0]["properties"]["form"] = one_of(names_of_forms());
+  for (const auto* key : {"form", "also_read"})
+    properties["layout"]["anyOf"][0]["properties"][key] = one_of(names_of_forms());
   std::string axes_or;
   for (const AxisInfo& axis : axes())
     axes_or += fmt::format("{}|", axis.name);

@@ -153,9 +153,10 @@ std::optional<std::pair<PrintedNumber, std::size_t>> read_clock(std::string_view
     double value = 0;
     read_real(digits.text.data(), digits.text.data() + digits.text.size(), value);
     const auto rest = text.substr(length + digits.length);
-    clock.half_unit = 0.5 * std::pow(10.0, -digits.fraction);
+    const double half = 0.5 * std::pow(10.0, -digits.fraction);
     if (colons || rest.starts_with(':')) {
       fields = fields * per_minute + value;
+      clock.half_unit = half;
       colons = true;
       any = true;
       length += digits.length;
@@ -167,6 +168,7 @@ std::optional<std::pair<PrintedNumber, std::size_t>> read_clock(std::string_view
     const auto unit = read_unit(rest);
     if (!unit) break;
     clock.value += value * unit->first;
+    clock.half_unit = half * unit->first;
     any = true;
     length += digits.length + unit->second;
   }

@@ -64,7 +64,7 @@ Result<void> check_unread(std::string_view trainer, const Settings& settings) {
   constexpr std::array<std::string_view, 9> off{
       "false", "False", "none", "None", "null", "0", "1", "[]", "-1"};
   for (const RefusedWord& one : trainer_file(trainer).refuses) {
-    const Setting* there = settings.are_lines() ? settings.plain(bare_name(one.word)) : nullptr;
+    const Setting* there = settings.is_nested() ? settings.plain(bare_name(one.word)) : nullptr;
     if (there == nullptr && !settings.has(one.word)) continue;
     const std::string_view value = there != nullptr ? there->value : settings.text(one.word);
     if (std::find(off.begin(), off.end(), value) != off.end()) continue;
@@ -73,6 +73,13 @@ Result<void> check_unread(std::string_view trainer, const Settings& settings) {
             value.empty() ? "" : " ", value, one.why));
   }
   return {};
+}
+
+/// Words of a nested form are known by their last part: parallelism.tp as tp.
+bool decides(const LayoutWords& words, std::string_view name) {
+  if (words.deciding.contains(bare_name(name))) return true;
+  return !is_command_line(words.form) &&
+      words.deciding.contains(bare_name(name.substr(name.rfind('.') + 1)));
 }
 
 /// Words of a command that decide a layout, with their values.
@@ -84,7 +91,7 @@ Result<std::map<std::string, std::string>> deciding(
     word.remove_prefix(std::min(word.find_first_not_of('+'), word.size()));
     const auto equals = word.find('=');
     const std::string name(word.substr(0, equals));
-    if (!layout_words.deciding.contains(bare_name(name))) continue;
+    if (!decides(layout_words, name)) continue;
     std::string value;
     bool unsure = command[i].unsure;
     if (equals != std::string_view::npos) {
@@ -192,8 +199,7 @@ Result<TrainerLayout> layout_of(
 Result<TrainerLayout> layout_of_file(
     std::string_view trainer, std::string_view text, std::int64_t gpus) {
   SHARDSWEEP_ASSIGN(const LayoutWords* words, find_words(trainer));
-  if (!is_command_line(words->form) || text.find('$') == std::string_view::npos ||
-      Settings::of(*words, text).are_lines())
+  if (text.find('$') == std::string_view::npos || !Settings::of(*words, text).is_command())
     return layout_of(trainer, text, gpus);
   SHARDSWEEP_ASSIGN(const std::string flags, script_as_flags(*words, text));
   return layout_of(trainer, flags, gpus);

@@ -564,15 +564,18 @@ class Judge {
     if (!to.tokens_per_s_per_gpu) say_missing(tokens, gpus);
   }
   void say_missing(double tokens, double gpus) {
+    const bool has_time = judged_.measurement.train_step_ms.has_value();
+    const bool has_tokens = !series("tokens_per_s").empty();
     std::vector<std::string_view> options;
     if (gpus <= 0) options.emplace_back("--gpus");
-    if (tokens <= 0)
+    if (has_time && tokens <= 0)
       options.emplace_back(fact("global_batch") > 0 ? "--seq-len" : "--batch-tokens");
-    const bool has_tokens = !series("tokens_per_s").empty();
-    if (!judged_.measurement.train_step_ms && (has_tokens || !series("samples_per_s").empty())) {
-      judged_.notes.push_back(fmt::format("The log tells {} of all GPUs. Give --gpus{}.",
-          has_tokens ? "tokens/s" : "samples/s", has_tokens ? "" : " and --seq-len"));
-    } else if (!judged_.measurement.train_step_ms) {
+    if (!has_time && !has_tokens && known(expected_.seq_len, "seq_len") <= 0)
+      options.emplace_back("--seq-len");
+    if (!has_time && (has_tokens || !series("samples_per_s").empty())) {
+      judged_.notes.push_back(fmt::format("The log tells {} of all GPUs. Give {}.",
+          has_tokens ? "tokens/s" : "samples/s", fmt::join(options, " and ")));
+    } else if (!has_time) {
       judged_.notes.emplace_back(
           "The log tells neither the time of a train step nor tokens/s in words that are known.");
     } else {

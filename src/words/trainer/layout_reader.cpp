@@ -112,7 +112,7 @@ class LayoutReader {
     return there != nullptr ? there : said_.plain(bare_name(words_.name_of(word)));
   }
   [[nodiscard]] bool is_flags() const {
-    return words_.form == WordsForm::flags && !said_.are_lines();
+    return words_.form == WordsForm::flags && !said_.is_nested();
   }
   [[nodiscard]] bool is_set(std::string_view value) const { return is_flags() || says_true(value); }
 
@@ -255,9 +255,11 @@ class LayoutReader {
     if (line.of.empty()) return text;
     std::vector<std::string_view> known;
     for (const std::string_view pair : split(line.of, ',')) {
-      const auto both = split(trimmed(pair), ' ');
-      if (both.front() == text) return std::string(both.back());
-      known.push_back(both.front());
+      const std::string_view both = trimmed(pair);
+      const auto blank = both.rfind(' ');
+      const std::string_view word = both.substr(0, blank);
+      if (word == text) return std::string(both.substr(blank + 1));
+      known.push_back(word);
     }
     return fault(FaultKind::invalid_input,
         fmt::format("{} is none of {}", in_quotes(text), fmt::join(known, ", ")));

@@ -3,6 +3,7 @@
 
 #include "text/pieces.hpp"
 #include "text/placeholders.hpp"
+#include "text/underscored.hpp"
 
 #include <shardsweep/point.hpp>
 
@@ -94,9 +95,8 @@ std::string_view LayoutWords::name_of(const LayoutWord& word) const {
 
 std::string bare_name(std::string_view word) {
   word.remove_prefix(std::min(word.find_first_not_of('-'), word.size()));
-  std::string name(word);
-  std::replace_if(
-      name.begin(), name.end(), [](char c) { return c == '-' || c == '.'; }, '_');
+  std::string name = underscored(word);
+  std::replace(name.begin(), name.end(), '.', '_');
   return name;
 }
 

@@ -11,7 +11,7 @@
 //   lacks   - AXIS with AXIS: WHEN  values without words: a fault that names both with their values
 //   reads   - AXIS: TEXT            only what turning the words round does not tell; later lines
 //   win
-//             of: WORD VALUE, …     what the text may be, and what the axis is then
+//             of: TEXT VALUE, …     what the text may be, and what the axis is then
 //             without: ITEM         of a list of modules: one that is as good as none
 //           - NAME: TEXT            a value for the lines below
 //           - when: WHEN, why: TEXT a configuration that is refused

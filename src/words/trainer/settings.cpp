@@ -3,6 +3,7 @@
 
 #include "text/characters.hpp"
 #include "text/pieces.hpp"
+#include "text/underscored.hpp"
 
 #include <fmt/format.h>
 
@@ -212,12 +213,8 @@ bool is_below(std::string_view path, std::string_view section) {
   return false;
 }
 
-std::string underscored(std::string name) {
-  std::replace(name.begin(), name.end(), '-', '_');
-  return name;
-}
-
-/// The default of ${NAME:value}, and of OmegaConf's ${oc.env:NAME,value}; none if there is none.
+/// The default of ${NAME:value}, of a shell's ${NAME:-value}, and of OmegaConf's
+/// ${oc.env:NAME,value}; none if there is none.
 std::optional<std::string_view> default_in(std::string_view braced) {
   constexpr std::string_view of_environment = "oc.env:";
   const bool is_omega = braced.starts_with(of_environment);
@@ -226,8 +223,10 @@ std::optional<std::string_view> default_in(std::string_view braced) {
   const auto name = braced.substr(0, mark);
   const bool is_variable = std::all_of(name.begin(), name.end(),
       [](char c) { return (c >= 'A' && c <= 'Z') || is_digit(c) || c == '_'; });
-  if (mark == std::string_view::npos || !is_variable) return std::nullopt;
-  return without_quotes(trimmed(braced.substr(mark + 1)));
+  if (mark == std::string_view::npos || name.empty() || !is_variable) return std::nullopt;
+  std::string_view other = braced.substr(mark + 1);
+  if (!is_omega && other.starts_with('-')) other.remove_prefix(1);
+  return without_quotes(trimmed(other));
 }
 
 /// OmegaConf's ${variables.max_seq_len}: the value of that path. One that is not there stays, but
@@ -296,7 +295,7 @@ Settings Settings::of_overrides(std::string_view text) {
 
 Settings Settings::of_nested_flags(std::string_view text) {
   Settings settings;
-  settings.are_lines_ = true;
+  settings.is_nested_ = true;
   std::string last;
   const auto set = [&](const std::string& path, std::string_view value) {
     settings.by_path_[path] = value;
@@ -320,7 +319,8 @@ Settings Settings::of_nested_flags(std::string_view text) {
 
 Settings Settings::of_lines(std::string_view text, std::string_view without) {
   Settings settings;
-  settings.are_lines_ = true;
+  settings.is_nested_ = true;
+  settings.is_command_ = false;
   LeafReader reader(text);
   while (const auto leaf = reader.next()) {
     if (!without.empty() && is_below(leaf->path, without)) continue;
@@ -343,7 +343,10 @@ Settings Settings::of(const LayoutWords& words, std::string_view text) {
     return of_lines(text, words.ignores);
   };
   Settings settings = in_form(words.form);
-  if (words.also_read == WordsForm::none || settings.has_any(words.deciding)) return settings;
+  if (words.also_read == WordsForm::none) return settings;
+  // A script's own variables may be called as words of a file are: its command counts.
+  const bool prefers_other = is_command_line(words.also_read) && !is_command_line(words.form);
+  if (!prefers_other && settings.has_any(words.deciding)) return settings;
   Settings others = in_form(words.also_read);
   return others.has_any(words.deciding) ? others : settings;
 }

@@ -30,17 +30,20 @@ class Settings {
   [[nodiscard]] static Settings of_overrides(std::string_view text);
   /// `name: value`, `name = value` and `"name": value`, each on a line or between braces and
   /// commas, with _ for each - in a name; of a name that stands in several places the last
-  /// counts. `${section.name}` is what stands there, `${NAME:value}` that value. A list of `- item`
-  /// lines is one value. Comments (#) are passed over, and so is
-  /// what is nested in the section `without`.
+  /// counts. `${section.name}` is what stands there, `${NAME:value}` and `${NAME:-value}` that
+  /// value. A list of `- item` lines is one value. Comments (#) are passed over, and so is what is
+  /// nested in the section `without`.
   [[nodiscard]] static Settings of_lines(std::string_view text, std::string_view without = {});
   /// `--section.name=value`, `--section.name value` and `--section.name`, as of_lines() has them.
   [[nodiscard]] static Settings of_nested_flags(std::string_view text);
   /// Reads settings in the form that a trainer has, or in the other one that it is read in.
   [[nodiscard]] static Settings of(const LayoutWords& words, std::string_view text);
 
-  /// A file's settings, whose switches are on if their value is true.
-  [[nodiscard]] bool are_lines() const { return are_lines_; }
+  /// True of of_lines() and of of_nested_flags(): names stand in sections, and are found by their
+  /// last part. A switch is on if its value is true.
+  [[nodiscard]] bool is_nested() const { return is_nested_; }
+  /// True unless they are of of_lines(): words of a command, which a script may hold.
+  [[nodiscard]] bool is_command() const { return is_command_; }
   [[nodiscard]] bool has_any(const std::set<std::string, std::less<>>& plain_names) const;
 
   [[nodiscard]] bool has(std::string_view name) const { return values_.contains(name); }
@@ -56,7 +59,8 @@ class Settings {
   using Texts = std::map<std::string, std::string, std::less<>>;
   void add_plain_names();
 
-  bool are_lines_ = false;
+  bool is_nested_ = false;
+  bool is_command_ = true;
   Texts values_;
   Texts by_path_;
   std::map<std::string, Setting, std::less<>> by_plain_name_;

@@ -81,6 +81,13 @@ TEST_CASE("a time of hours, minutes and seconds is taken as seconds") {
   CHECK(taken("took {elapsed_s:clock},", "took 1 day, 1:02:03, and") == "elapsed_s=90123.000000");
   CHECK(taken("'{elapsed_s:clock}'", "'1h 6m 5s'") == "elapsed_s=3965.000000");
   CHECK(taken("'{elapsed_s:clock}'", "'2d 7s'") == "elapsed_s=172807.000000");
+  // Rounding hides half of the last unit, whichever that is.
+  for (const auto& [text, half] : {std::pair{"2h 5m", 30.0}, {"2h", 1800.0}, {"2h 5m 3s", 0.5},
+           {"2h 5", 1800.0}, {"1 day, 1:02:03", 0.5}, {"0:01.5", 0.05}}) {
+    const auto clock = read_clock(text);
+    REQUIRE(clock);
+    CHECK_MESSAGE(clock->first.half_unit == doctest::Approx(half), text);
+  }
   CHECK(taken("at {elapsed_s:clock}", "at 0:01.5") == "elapsed_s=1.500000");
   CHECK(taken("at {elapsed_s:clock}", "at 12 and 3 months") == "");
   CHECK(taken("at {elapsed_s:clock}", "at 3months") == "");

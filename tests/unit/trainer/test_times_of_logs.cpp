@@ -6,6 +6,7 @@
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <sstream>
 #include <string>
@@ -62,22 +63,21 @@ TEST_CASE("the time since the start is that of all train steps since the line be
 }
 
 TEST_CASE("a log without any time is measured by the stamps of its lines, if they are numbered") {
-  const std::string text =
-      "stdout: [2022-12-20 08:26:26,100] [INFO] [timer.py:197:stop] 0/10, "
-      "RunningAvgSamplesPerSec=158.3, "
-      "CurrSamplesPerSec=20.5, MemAllocated=1.75GB, MaxMemAllocated=2.6GB\n"
-      "stdout: [2022-12-20 08:26:46,150] [INFO] [timer.py:197:stop] 0/20, "
-      "RunningAvgSamplesPerSec=158.3, "
-      "CurrSamplesPerSec=20.4, MemAllocated=1.75GB, MaxMemAllocated=2.6GB\n"
-      "stdout: [2022-12-20 08:27:06,200] [INFO] [timer.py:197:stop] 0/30, "
-      "RunningAvgSamplesPerSec=158.3, "
-      "CurrSamplesPerSec=20.6, MemAllocated=1.75GB, MaxMemAllocated=2.6GB\n";
+  // Two micro-batches for a train step: the timer counts them, and begins anew each epoch.
+  std::string text;
+  for (const auto& [at, step, counted] : {std::tuple("08:26:26,100", 10, "0/20"),
+           {"08:26:46,150", 20, "0/40"}, {"08:27:06,200", 30, "1/10"}})
+    text += fmt::format(
+        "[2022-12-20 {0}] [INFO] [logging.py:69:log_dist] [Rank 0] step={1}, skipped=0, "
+        "lr=[5e-05]\n"
+        "[2022-12-20 {0}] [INFO] [timer.py:197:stop] {2}, RunningAvgSamplesPerSec=158.3, "
+        "CurrSamplesPerSec=20.5, MemAllocated=1.75GB, MaxMemAllocated=2.6GB\n",
+        at, step, counted);
   const JudgedLog log = judge_log(log_of_lines("deepspeed", text));
   CHECK(log.faults.empty());
   REQUIRE(log.measurement.train_step_ms);
   CHECK(*log.measurement.train_step_ms == doctest::Approx(2005));
-  REQUIRE(log.notes.size() == 2);
-  CHECK(log.notes[0] == "It prints no time of a train step: the stamps of its lines tell it.");
+  CHECK(fmt::format("{}", fmt::join(log.notes, " ")).find("stamps") != std::string::npos);
   // While it runs the agent's clock is finer.
   CHECK_FALSE(
       judge_log(log_of_lines("deepspeed", text), {.look_s = 0.05}).measurement.train_step_ms);
@@ -115,4 +115,18 @@ TEST_CASE("older words of a speed are read, and another program's lines are not 
       "[job] Step: 1 | Time: 27.02s | Tokens/s/GPU: 1213 | Loss: 1.3697\n"
       "[job] Step: 2 | Time: 15.12s | Tokens/s/GPU: 2168 | Loss: 1.3077\n";
   CHECK(log_of_lines("picotron", stranger).steps.empty());
+}
+
+TEST_CASE("what was given is not asked for") {
+  const auto of_samples = [](const ExpectedRun& given) {
+    auto samples = LogReader::make(
+        std::vector<std::string_view>{"step {iteration},", "rate={samples_per_s},"});
+    REQUIRE(samples);
+    for (const auto* line : {"step 1, rate=95,", "step 2, rate=96,", "step 3, rate=96,"})
+      samples->read(line);
+    return judge_log(samples->finish(), given).notes.at(0);
+  };
+  CHECK(of_samples({}).ends_with("Give --gpus and --seq-len."));
+  CHECK(of_samples({.gpus = 8}).ends_with("Give --seq-len."));
+  CHECK(of_samples({.seq_len = 2048}).ends_with("Give --gpus."));
 }
