@@ -3,6 +3,7 @@
 
 #include "builtin/files.hpp"
 #include "causes/fragmentation.hpp"
+#include "text/characters.hpp"
 #include "text/entries.hpp"
 
 #include <algorithm>
@@ -63,8 +64,11 @@ bool fits(const Cause& cause, std::string_view line, LinePlace place) {
       (cause.where == LinePlace::line && place == LinePlace::exception);
   if (cause.where == LinePlace::error_class) line = line.substr(0, line.find(':'));
   if (cause.when == When::alone && line.size() != cause.pattern.size()) return false;
-  return there && match_in(line, cause.pattern) &&
-      (cause.when != When::other_memory || other_memory_in(line));
+  const auto match = there ? match_in(line, cause.pattern) : std::nullopt;
+  // The number of a signal or exit code ends, if the pattern ends with it.
+  const bool goes_on = match && cause.weight == Strength::end && is_digit(cause.pattern.back()) &&
+      match->end < line.size() && is_digit(line[match->end]);
+  return match && !goes_on && (cause.when != When::other_memory || other_memory_in(line));
 }
 
 }  // namespace

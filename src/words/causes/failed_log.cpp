@@ -4,13 +4,13 @@
 #include "causes/failed_log.hpp"
 
 #include "causes/fragmentation.hpp"
+#include "causes/log_level.hpp"
 #include "text/characters.hpp"
 #include "text/escapes.hpp"
 #include "text/node_list.hpp"
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <charconv>
 #include <cstdint>
 #include <map>
@@ -81,14 +81,16 @@ bool is_exception(std::string_view text, bool traced) {
   // Of Ray: "RayTaskError(ValueError): …". Other programs print "ValueError('…".
   if (rest.starts_with('(') && rest.size() > 1 && is_letter(rest[1]))
     rest.remove_prefix(std::min(rest.find(')'), rest.size() - 1) + 1);
-  const bool alone = rest.empty() || rest == ":" || rest.starts_with(": ") || rest.starts_with('(');
+  const bool in_code = rest.starts_with("('") || rest.starts_with("(\"");
+  const bool alone = rest.empty() || rest == ":" || rest.starts_with(": ") || in_code;
   if (name.empty() || !alone || is_digit(name.front()) || (name == "Error" && !traced))
     return false;
   const std::size_t dot = name.rfind('.');
   const char first = name[dot == npos ? 0 : std::min(dot + 1, name.size() - 1)];
   return std::any_of(ends.begin(), ends.end(),
              [name](std::string_view word) { return name.ends_with(word); }) ||
-      (dot != npos && first >= 'A' && first <= 'Z' && (traced || !name.ends_with("Warning")));
+      (dot != npos && first >= 'A' && first <= 'Z' && !in_code &&
+          (traced || !name.ends_with("Warning")));
 }
 
 /// Exception that another program tells of within a line, as loggers and C++ do; empty: none.
@@ -103,30 +105,6 @@ std::string_view told_exception(std::string_view line) {
     if (from > 0 && from < at) return line.substr(from);
   }
   return {};
-}
-
-/// True if the word stands alone, and is no part of a setting such as LOGLEVEL=WARNING.
-bool stands_alone(std::string_view text, std::string_view word) {
-  const auto joins = [&](std::size_t at) {
-    const auto c = at < text.size() ? static_cast<unsigned char>(text[at]) : ' ';
-    return std::isalnum(c) != 0 || c == '_' || c == '=' || c == '-';
-  };
-  for (auto at = text.find(word); at != npos; at = text.find(word, at + 1)) {
-    if (!joins(at + word.size()) && (at == 0 || !joins(at - 1))) return true;
-  }
-  return false;
-}
-
-bool is_warning(std::string_view text) {
-  // Python prints the source of a warning below it.
-  return text.starts_with("  warn") || text.starts_with("[W") ||
-      (text.size() > 1 && text[0] == 'W' && is_digit(text[1])) || text.find("arning: ") != npos ||
-      stands_alone(text, "WARNING");
-}
-
-/// "2026-11-30 04:58:43,031 ERROR trainer: …": a logger, which may print a traceback below it.
-bool is_of_logger(std::string_view text) {
-  return stands_alone(text, "ERROR") || stands_alone(text, "WARNING");
 }
 
 /// How far a program had come where an error was raised, as the frames above it tell.
@@ -224,7 +202,7 @@ class Reading {
   [[nodiscard]] bool is_known(const Printer& printer, std::string_view text) const;
   void take_frame(Printer& printer, std::string_view line) const;
   void take_error(Printer& printer, const SpokenLine& said);
-  bool take_reason(Printer& printer, std::string_view line) const;
+  bool take_reason(Printer& printer, std::string_view line, bool below) const;
   void take_line(Printer& printer, const SpokenLine& said);
   void keep(Printer& printer, Event event) {
     event.own = is_own(event.cause);
@@ -393,15 +371,21 @@ void Reading::take_error(Printer& printer, const SpokenLine& said) {
 }
 
 /// An error that ends with a colon, as NCCL's "Last error:" does, is told by a line below it: by
-/// the first that has a cause of no less weight, or right below it by one that is indented.
-bool Reading::take_reason(Printer& printer, std::string_view line) const {
+/// the first that has a cause of no less weight, or right below it by one that is indented, or is
+/// words without another cause.
+bool Reading::take_reason(Printer& printer, std::string_view line, bool below) const {
   if (!printer.reason || !printer.error || is_warning(line)) return false;
   const Cause* cause = cause_for(line, LinePlace::exception);
   const Cause* known = printer.error->cause;
   const bool tells = cause != nullptr && cause->where != LinePlace::progress &&
       cause->weight <= (known == nullptr ? Strength::symptom : known->weight);
-  const bool below = std::exchange(printer.below, false);
-  if (!tells && !(below && (line.starts_with("  ") || is_letter(line.front())))) return false;
+  // A program that speaks names itself first, as in "srun: error: …".
+  const auto is_words = [&] {
+    const Cause* other = cause_for(line, LinePlace::line);
+    return is_letter(line.front()) &&
+        (other == nullptr || (other->weight == Strength::hint && line.find(':') > line.find(' ')));
+  };
+  if (!tells && !(below && (line.starts_with("  ") || is_words()))) return false;
   if (tells) printer.error->cause = cause;
   printer.error->line = line.substr(line.find_first_not_of(' '));
   printer.reason = false;
@@ -447,7 +431,7 @@ void Reading::take_line(Printer& printer, const SpokenLine& said) {
   } else if (cause->weight == Strength::fact || cause->where == LinePlace::warning ||
       !(is_warning(said.text) ||
           ((cause->weight == Strength::hint || cause->weight == Strength::end) &&
-              said.text.find("INFO") != npos))) {
+              is_information(said.text)))) {
     keep(printer, {cause, said.text, false, said.by});
   }
 }
@@ -472,6 +456,7 @@ void Reading::take(std::string_view line) {
   }
   said.text = without_prefix(printer, said.text);
   const std::string_view above = std::exchange(printer.above, said.text);
+  const bool below = std::exchange(printer.below, false);
   if (said.text == "Last error:") {
     printer.reason = true;
   } else if (const auto at = said.text.find("Traceback (most recent call last)"); at != npos) {
@@ -499,7 +484,7 @@ void Reading::take(std::string_view line) {
   } else if (root_next_ && begins(said.text, "  rank ")) {
     root_ = number_at(said.text.substr(std::min(said.text.find(':') + 2, said.text.size())));
     root_next_ = false;
-  } else if (take_reason(printer, said.text)) {
+  } else if (take_reason(printer, said.text, below)) {
     return;
   } else if (is_exception(said.text, printer.trace.open) || is_known(printer, said.text)) {
     take_error(printer, said);
@@ -533,8 +518,8 @@ std::optional<Event> Reading::verdict() const {
   // A refusal is the same at all ranks, before anything was trained.
   const When when = best->cause == nullptr ? When::always : best->cause->when;
   const bool refuses = when == When::untrained || when == When::set_up;
-  // Within a train step a refusal has words.
-  const Stage late = best->line.find(' ') == npos ? Stage::step : Stage::update;
+  // Within a train step a refusal has words: "AssertionError: 3 on 2", "ValueError('odd')".
+  const Stage late = best->line.find_first_of(" '\"") == npos ? Stage::step : Stage::update;
   const bool early = when == When::set_up ? best->stage == Stage::set_up : best->stage < late;
   // A bar may be of the data. One with an error of a train step behind it is of train steps.
   const bool trained = trained_ || (long_bar_ && best->stage == Stage::step);

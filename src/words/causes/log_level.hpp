@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// Level of a line of output, as loggers print it.
+#pragma once
+
+#include <string_view>
+
+namespace shardsweep {
+
+/// True for a warning, and for the source of one of Python's, which stands below it.
+[[nodiscard]] bool is_warning(std::string_view line);
+
+/// True if a logger names the level INFO before any other one, an option and what is quoted.
+[[nodiscard]] bool is_information(std::string_view line);
+
+/// "2026-11-30 04:58:43,031 ERROR trainer: …": a logger, which may print a traceback below it.
+[[nodiscard]] bool is_of_logger(std::string_view line);
+
+}  // namespace shardsweep
