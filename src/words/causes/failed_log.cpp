@@ -78,7 +78,7 @@ bool is_exception(std::string_view text, bool traced) {
   const auto end = std::find_if(text.begin(), text.end(), ends_name) - text.begin();
   const std::string_view name = text.substr(0, static_cast<std::size_t>(end));
   std::string_view rest = text.substr(name.size());
-  // Of Ray: "RayTaskError(ValueError): …". Other programs print "ValueError('…".
+  // Ray prints "RayTaskError(ValueError): …", other programs "ValueError('…".
   if (rest.starts_with('(') && rest.size() > 1 && is_letter(rest[1]))
     rest.remove_prefix(std::min(rest.find(')'), rest.size() - 1) + 1);
   const bool in_code = rest.starts_with("('") || rest.starts_with("(\"");
@@ -160,7 +160,7 @@ struct Event {
 struct Trace {
   bool open = false;                 ///< the error has not come yet
   bool logged = false;               ///< a logger prints it
-  bool cleans = false;               ///< it came from cleaning up
+  bool cleans = false;               ///< the error came from cleaning up
   std::string_view first{}, last{};  ///< frames: `File "t.py", line 7, in f`
   std::string_view source{};         ///< source below the last one
   const Cause* stage = nullptr;      ///< cause that its frames tell
@@ -518,7 +518,7 @@ std::optional<Event> Reading::verdict() const {
   // A refusal is the same at all ranks, before anything was trained.
   const When when = best->cause == nullptr ? When::always : best->cause->when;
   const bool refuses = when == When::untrained || when == When::set_up;
-  // Within a train step a refusal has words: "AssertionError: 3 on 2", "ValueError('odd')".
+  // A refusal within a train step has words: "AssertionError: 3 on 2", "ValueError('odd')".
   const Stage late = best->line.find_first_of(" '\"") == npos ? Stage::step : Stage::update;
   const bool early = when == When::set_up ? best->stage == Stage::set_up : best->stage < late;
   // A bar may be of the data. One with an error of a train step behind it is of train steps.

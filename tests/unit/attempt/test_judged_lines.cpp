@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lines that a cause must take, and lines like them that tell of nothing: noise of a healthy start,
+// quotes, other programs' words.
+#include "causes/causes.hpp"
+#include "causes/failed_log.hpp"
+#include "text/entries.hpp"
+
+#include <doctest/doctest.h>
+
+#include <fstream>
+#include <iterator>
+#include <ostream>
+#include <string>
+
+using namespace shardsweep;
+
+namespace {
+
+LogFinding found_in(const std::string& text) {
+  CAPTURE(text);
+  const auto finding = find_cause(text, {});
+  REQUIRE(finding);
+  return *finding;
+}
+
+}  // namespace
+
+TEST_CASE("general causes judge what had a cause of its own") {
+  std::ifstream file(std::string(SHARDSWEEP_SOURCE_DIR) + "/tests/data/cases/causes_alike.yaml");
+  const std::string all(std::istreambuf_iterator<char>(file), {});
+  for (const Cause& alike : read_entries<Cause>(all)) {
+    CAPTURE(alike.name);
+    CHECK(match_in(alike.sample, alike.pattern));
+    const LogFinding finding = found_in(alike.sample);
+    CHECK(finding.outcome == alike.outcome);
+    CHECK(finding.whose == alike.whose);
+    CHECK(finding.strength == alike.weight);
+  }
+}
+
+TEST_CASE("what quotes a line or stands below it tells of nothing else") {
+  // Containers quote warnings of others, and threads quote logs.
+  CHECK(found_in("FATAL:   while extracting a.sif: WARNING: no group file\n").rule ==
+      "container-fatal");
+  CHECK(found_in("> ValueError: tp 3 divides nothing\n").rule == "refused-value-error");
+  CHECK(found_in("ValueError('tp 3 divides nothing')\n").rule == "refused-value-error");
+  // Python prints the source of a warning.
+  CHECK_FALSE(find_cause("x.py:1: UserWarning: no JPEG\n  warn(f\"Failed to load {e}\")\n", {}));
+  // An error without words is told below it.
+  CHECK(found_in("ValueError:\nYou chose an odd mesh\n").line == "You chose an odd mesh");
+  CHECK(found_in("ValueError:\nYou chose an invalid mesh\n").line == "You chose an invalid mesh");
+  // Another program's line is none, nor is one behind a traceback.
+  const std::string srun = "srun: error: n3: task 5: Exited with exit code 1\n";
+  CHECK(found_in("ValueError:\n" + srun).line == "ValueError:");
+  CHECK(found_in("ValueError:\nFailures:\nan odd mesh\n").line == "ValueError:");
+  const auto within = [](const std::string& function, const std::string& error) {
+    return found_in("Traceback (most recent call last):\n  File \"t.py\", line 1, in " + function +
+        "\n    assert ok\n" + error + "\n")
+        .outcome;
+  };
+  CHECK(within("main", "AssertionError") == Outcome::rejected);
+  CHECK(within("forward", "AssertionError") == Outcome::crashed);
+  CHECK(within("forward", "AssertionError: tp 3 divides nothing") == Outcome::rejected);
+  CHECK(within("forward", "ValueError('mismatch')") == Outcome::rejected);
+  // What counts steps, or cleans data, is neither a step nor the end.
+  for (const char* function :
+      {"num_training_steps", "get_num_training_steps", "train_dataloader_for_loop"})
+    CHECK(within(function, "AssertionError") == Outcome::rejected);
+  CHECK(within("clean_duplicate_rows", "ValueError: 3 rows") == Outcome::rejected);
+}
+
+TEST_CASE("what only looks like a failure is none") {
+  // Printed classes, figures, and what healthy programs print when they start.
+  for (const char* line : {"torch.Size([4, 2048]) torch.Size([4, 2048])",
+           "collections.OrderedDict([('a', 1)", "nn.Linear(4096, 1024)", "foo.Bar('x')",
+           "eval: perplexity on code 4.31, mean logprob -7.25", "perplexity on code 137",
+           "steps left: 5, exit code -75", "[drm] amdgpu kernel modesetting enabled, 0 errors",
+           "amdgpu: SMU error recovered", "Got completion of 7 prompts",
+           "[INFO] MLflow tracking is not configured; metrics stay local",
+           "/opt/amdgpu/share/libdrm/amdgpu.ids: No such file or directory",
+           "set_mempolicy: Operation not permitted",
+           "bash: /etc/profile.d/modules.sh: No such file or directory",
+           "cat: /sys/class/infiniband/mlx5_0/device: No such file or directory"}) {
+    CAPTURE(line);
+    CHECK_FALSE(find_cause(line, {}));
+  }
+  // What fails on the way decides nothing against what ended the run, in whatever order.
+  const std::string refused = "[c10d] The server socket has failed: Connection refused\n";
+  const std::string alone = found_in(refused).rule;
+  for (const std::string line : {"MLflow tracking is not configured",
+           "Unable to locate the sample config", "Health check failed: node n3 answers no ping",
+           "cp: /data/extra: No such file or directory", "nice: set: Operation not permitted"}) {
+    CHECK(found_in(line + "\n" + refused).rule == alone);
+    CHECK(found_in(refused + line + "\n").rule == alone);
+  }
+  // An error is no weaker than one that nobody knows, whatever errno's words it ends with.
+  for (const std::string error : {"RuntimeError: can not open x: No such file or directory",
+           "RuntimeError: set_mempolicy: Operation not permitted",
+           "BlockingIOError: [Errno 11] Resource temporarily unavailable"})
+    CHECK(found_in(error + "\n[rank1]: " + refused).line == error);
+}
+
+TEST_CASE("a level counts if it is the line's own") {
+  CHECK(found_in("[2024-11-02 03:12:44,1] [ERROR] [launch.py:322:sigkill_handler] ['python3', "
+                 "'train.py', '--log_level', 'INFO'] exits with return code = -9\n")
+            .rule == "return-status-killed");
+  CHECK(found_in("python3 train.py --log_level INFO: exit code -9\n").rule == "exit-status-killed");
+  CHECK_FALSE(find_cause("2024-11-02 03:12:44 - INFO - worker: exit code -9\n", {}));
+}
+
+TEST_CASE("authentication and images are judged by whose they are") {
+  for (const std::string error :
+      {"huggingface_hub.errors.HfHubHTTPError: 401 Client Error: authentication error",
+          "wandb.errors.CommError: authentication error"})
+    CHECK(found_in(error + "\n").outcome != Outcome::node_failure);
+  CHECK(found_in("FATAL:   stat /opt/train.py: no such file or directory\n").whose == Whose::user);
+}
