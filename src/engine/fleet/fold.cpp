@@ -9,6 +9,7 @@
 #include "fleet/stragglers.hpp"
 #include "fleet/trial_change.hpp"
 
+#include <shardsweep/duration.hpp>
 #include <shardsweep/invariant.hpp>
 
 #include <fmt/format.h>

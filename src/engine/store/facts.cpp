@@ -115,6 +115,7 @@ class Facts {
   }
   std::vector<ReportedTrial> trials() {
     std::vector<std::string> names;
+    names.reserve(shape_fields.size() + axes_of_trials().size());
     for (const auto& field : shape_fields)
       names.emplace_back(field.name);
     for (const auto* axis : axes_of_trials())
