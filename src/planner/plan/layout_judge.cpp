@@ -210,9 +210,9 @@ std::vector<GuessedLayout> LayoutJudge::beyond_grid(LayoutRefiner& refiner) {
 /// Refines the fastest layout of each kind in axes that split nothing, also of kinds that would be
 /// faster if they fitted; then the fastest of these in all axes.
 void LayoutJudge::refine(std::vector<SuggestedLayout>& fitting) {
-  constexpr std::size_t most = 150;
-  constexpr std::size_t most_too_large = 48;
-  constexpr std::size_t most_pairs = 8;
+  constexpr std::size_t most = 64;
+  constexpr std::size_t most_too_large = 24;
+  constexpr std::size_t most_pairs = 2;
   constexpr double worth_refining = 3;
   auto refiner = refiner_of();
   std::vector<SuggestedLayout> better;
@@ -362,7 +362,8 @@ const std::string& LayoutJudge::refusal_of(const Point& point) {
 }
 
 /// Words are of axes and of what they are combined with. Asked once for each combination: of sizes
-/// that conditions of the words name each value counts, of others whether it is the usual one.
+/// that conditions of the words name, the two smallest and all others are told apart, of other axes
+/// whether they have the usual value.
 const std::string& LayoutJudge::words_missing(const Point& point) {
   // A configuration has no place for it, so that none would say it.
   const auto& bucket = *find_axis("bucket_mb");
@@ -370,13 +371,16 @@ const std::string& LayoutJudge::words_missing(const Point& point) {
     static const std::string none = "no trainer's configuration has words for bucket_mb";
     return none;
   }
+  constexpr std::int64_t smallest_told = 2;
   std::vector<std::int64_t> form;
   form.reserve(axes().size());
   for (const auto& axis : axes()) {
     const auto value = axis.get(point);
     const bool is_size = axis.kind == AxisKind::integer && axis.name != "zero";
     const bool is_told = is_size && !word_axes_.contains(&axis);
-    form.push_back(is_told ? std::int64_t{value != axis.default_value} : value);
+    form.push_back(is_told ? std::int64_t{value != axis.default_value}
+            : is_size      ? std::min(value, axis.minimum + smallest_told)
+                           : value);
   }
   const auto [known, is_new] = words_.try_emplace(std::move(form));
   if (is_new) {
