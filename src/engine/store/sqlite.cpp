@@ -180,10 +180,6 @@ bool Database::has_moved() const {
   return moved != 0;
 }
 
-std::int64_t Database::last_id() const {
-  return sqlite3_last_insert_rowid(handle_);
-}
-
 Statement::Statement(Database& database, std::string_view sql) : database_(&database) {
   const int code = sqlite3_prepare_v3(database.handle(), sql.data(), static_cast<int>(sql.size()),
       SQLITE_PREPARE_PERSISTENT, &handle_, nullptr);

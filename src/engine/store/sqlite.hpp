@@ -80,7 +80,6 @@ class Database {
   [[nodiscard]] std::int64_t integer(const std::string& sql);
   [[nodiscard]] std::string text(const std::string& sql);
   [[nodiscard]] std::int64_t changed() const;  ///< rows, by the last statement
-  [[nodiscard]] std::int64_t last_id() const;
   /// The file was removed, renamed or replaced since it was opened.
   [[nodiscard]] bool has_moved() const;
   [[nodiscard]] sqlite3* handle() const { return handle_; }

@@ -166,7 +166,7 @@ std::vector<std::vector<Value>> ranked_rows(const std::vector<ReportedTrial>& tr
       ++empty_cells;
       continue;
     }
-    // Of layouts that differ in what the words leave out, the best one.
+    // The best one of layouts that differ in what the words leave out.
     const RankedLayout* own = nullptr;
     for (const auto* layout : found->second) {
       if ((own == nullptr || layout->rank < own->rank) &&

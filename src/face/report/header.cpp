@@ -285,6 +285,7 @@ std::string certainty_fact(const ReportView& view) {
   }
   if (all == 0) return {};
   std::vector<std::string> more;
+  more.reserve(others.size());
   for (const auto& [word, count] : others)
     more.push_back(word == "open" ? fmt::format("{} open", count)
             : word == "tie"       ? counted(count, "tie")
@@ -324,6 +325,7 @@ std::string source_line(ReportSources sources, const std::vector<ClusterSpec>& c
     parts.push_back((imported ? "imported " : "submitted ") + dates_text(*at));
   }
   std::vector<std::string> names;
+  names.reserve(clusters.size());
   for (const auto& cluster : clusters)
     names.push_back(name_of(cluster));
   parts.push_back(

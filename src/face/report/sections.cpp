@@ -160,14 +160,14 @@ std::string failures_section(const ReportView& view) {
       order(found.begin(), found.end());
   std::stable_sort(order.begin(), order.end(),
       [](const auto& a, const auto& b) { return a.second.size() > b.second.size(); });
-  constexpr std::size_t most_causes = 20;
+  constexpr std::size_t most_rows = 20;
   std::string body =
       "<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"Failures by "
       "cause\"><table class=\"list\"><thead><tr><th scope=\"col\" "
       "class=\"number\">trials</th><th scope=\"col\">outcome</th><th scope=\"col\">cause</th>"
       "<th scope=\"col\" class=\"number\">cost</th><th scope=\"col\">such as</th></tr>"
       "</thead>\n<tbody>\n";
-  for (std::size_t i = 0; i < std::min(order.size(), most_causes); ++i) {
+  for (std::size_t i = 0; i < std::min(order.size(), most_rows); ++i) {
     const auto& [kind, trials] = order[i];
     double seconds = 0;
     for (const auto* trial : trials)
@@ -181,9 +181,9 @@ std::string failures_section(const ReportView& view) {
         name);
   }
   body += "</tbody></table></div>\n";
-  if (order.size() > most_causes)
-    body += fmt::format("<p class=\"faint\">and {} rarer causes; see all trials.</p>\n",
-        order.size() - most_causes);
+  if (order.size() > most_rows)
+    body += fmt::format(
+        "<p class=\"faint\">and {} rarer causes; see all trials.</p>\n", order.size() - most_rows);
   return section("Failures by cause", body);
 }
 

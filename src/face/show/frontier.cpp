@@ -52,7 +52,7 @@ std::string title_of_group(const RankedLayouts& all, const RankedLayout& layout,
 }
 
 /// Groups by model, sequence length and size: the text of a title would put 16 nodes before 2.
-std::vector<Alternatives> in_order(ByTitle groups) {
+std::vector<Alternatives> in_order(ByTitle&& groups) {
   std::vector<Alternatives> all;
   all.reserve(groups.size());
   for (auto& [title, group] : groups) {

@@ -49,7 +49,7 @@ struct HistoryRun {
   HistoryFacts software{};
 };
 
-/// What a column of `results` holds; the other fields follow from several.
+/// Fields that a column of `results` holds; the others follow from several columns.
 template <>
 inline constexpr auto described<HistoryRun> = Entries{
     Part{&HistoryRun::cell},

@@ -40,7 +40,7 @@ struct RankedLayout {
   /// Values of the cluster and the vars, by RankedLayouts::settings.
   std::vector<Value> settings{};
 
-  /// Its speed times `factor`, as verdicts compare it.
+  /// Speed times `factor`, as verdicts compare it.
   [[nodiscard]] LayoutSpeed speed(double factor = 1) const;
 };
 template <>
@@ -69,7 +69,8 @@ inline constexpr auto described<RankedLayout> = Entries{
 };
 
 struct RankedLayouts {
-  /// What tells cells apart beside model and size: the cluster, if there are several, and vars.
+  /// Columns that tell cells apart beside model and size: the cluster, if there are several, and
+  /// vars.
   std::vector<std::string> settings;
   std::vector<RankedLayout> rows;
 };

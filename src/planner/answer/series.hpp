@@ -31,7 +31,7 @@ struct SeriesPoint {
   double others_cpu = 0;    ///< share of the CPUs that others used
 };
 
-/// What a column of `results` holds; the other fields follow from several.
+/// Fields that a column of `results` holds; the others follow from several columns.
 template <>
 inline constexpr auto described<SeriesPoint> = Entries{
     Field{"tokens_per_s_per_gpu", &SeriesPoint::speed},

@@ -234,6 +234,7 @@ void LayoutJudge::refine(std::vector<SuggestedLayout>& fitting) {
   const double step_s =
       fitting.empty() ? std::numeric_limits<double>::max() : fitting.front().guess.step_s;
   std::vector<std::pair<double, Point>> from;
+  from.reserve(fitting.size());
   for (const auto& layout : fitting)
     from.emplace_back(layout.guess.step_s, layout.point);
   using Reach = LayoutRefiner::Reach;

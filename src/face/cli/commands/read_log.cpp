@@ -47,7 +47,7 @@ struct Candidate {
   LogReader reader;
   std::vector<std::string_view> patterns{};  ///< those of a built-in trainer
 
-  /// Its trainer is built on the other one's: their patterns begin alike.
+  /// True if this trainer is built on the other one: their patterns begin alike.
   [[nodiscard]] bool is_on(const Candidate& base) const {
     return !base.patterns.empty() && patterns.size() >= base.patterns.size() &&
         std::equal(base.patterns.begin(), base.patterns.end(), patterns.begin());
