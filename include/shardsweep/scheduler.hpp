@@ -78,6 +78,7 @@ struct NodesAlike {
   std::int64_t nodes = 0;
   std::int64_t gpus = 0;       ///< GPUs of each node
   std::int64_t memory_mb = 0;  ///< memory of each node; 0: not told
+  std::int64_t idle = 0;       ///< number of them on which nothing ran as they were asked for
   friend bool operator==(const NodesAlike&, const NodesAlike&) = default;
 };
 struct PartitionFacts {
@@ -98,6 +99,7 @@ struct SiteFacts {
   bool others_known = false;
   std::string default_partition{};
   std::map<std::string, PartitionFacts> partitions{};
+  Timestamp idle_at = 0;  ///< time of the question how many nodes are idle; 0: not asked
   std::string default_account{};
   std::map<std::string, AccountFacts> accounts{};
   std::map<std::string, std::int64_t> most_jobs_by_qos{};  ///< limits by QOS, if there are any

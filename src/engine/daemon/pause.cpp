@@ -23,7 +23,7 @@ std::chrono::milliseconds Daemon::pause() const {
       !desk_.serving() && deciding_.all_decided() && acts_.all_said() && !settling();
   constexpr std::chrono::milliseconds between_pieces{1};  // requests are looked for anyway
   if (desk_.in_pieces()) return between_pieces;
-  const bool waits = settled && only_waits(world_);
+  const bool waits = settled && only_waits(world_, parts_.clock.now());
   double seconds = parts_.policy.idle_tick_s;
   if (busy() && !waits) {
     seconds = shortest;

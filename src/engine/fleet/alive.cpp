@@ -3,6 +3,8 @@
 // longer if only Slurm can bring news. inotify wakes the daemon for a request.
 #include "fleet/alive.hpp"
 
+#include <shardsweep/duration.hpp>
+
 #include <algorithm>
 
 namespace shardsweep {
@@ -52,11 +54,14 @@ bool anything_alive(const World& world, const std::set<SweepId>& apart) {
   });
 }
 
-bool only_waits(const World& world) {
+bool only_waits(const World& world, Timestamp now) {
+  // Slurm starts a job within seconds if its nodes are idle.
+  constexpr double may_start_s = 10;
   bool any = false;
   for (const auto& [id, row] : world.allocations()) {
     if (!live(row) || is_outside(row)) continue;
     if (row.backend == Backend::local || row.claimed_at != 0) return false;
+    if (to_seconds(now - row.created_at) < may_start_s) return false;
     any = true;
   }
   // A sweep without live trials may be held: by the clock, or by other users' jobs.

@@ -22,9 +22,9 @@ namespace shardsweep {
 /// True while a daemon has something to wait for. `apart`: sweeps that nobody waits for.
 [[nodiscard]] bool anything_alive(const World& world, const std::set<SweepId>& apart = {});
 
-/// True if all asked-for work waits in a cluster's queue: only its scheduler or a request can bring
-/// news.
-[[nodiscard]] bool only_waits(const World& world);
+/// True if all asked-for work has waited in a cluster's queue for a while: only its scheduler or a
+/// request can bring news.
+[[nodiscard]] bool only_waits(const World& world, Timestamp now);
 
 /// Live allocations, each a file to be looked at in every tick; 0 if one is on the daemon's
 /// own machine: nothing is assigned ahead there, and an end is answered at once.

@@ -343,20 +343,29 @@ class Decider {
       // A search learns from one trial before it chooses the next.
       const bool alone = is_searched(sweep.id) || only_finals_wait(sweep.id, demand.nodes);
       demand.allocations = alone ? 1 : lanes_for_work(demand, facts.policy);
-      if (!alone && input_.stays && facts.policy.lane_length == 0) {
+      const bool spreads = !alone && input_.stays && facts.policy.lane_length == 0;
+      if (spreads) {
         const auto lanes = static_cast<double>(std::min(most_allocations(facts), demand.trials));
         shares_[demand.nodes] = {demand.allocations, demand.predicted_s / (2 * lanes)};
-        may_spread.push_back(demand);
       }
       make_lanes(sweep, facts, demand);
+      if (spreads) may_spread.push_back(demand);
     }
     for (Demand& demand : may_spread) {
-      demand.allocations = lanes_for_idle_nodes(world_, sweep.id, demand);
+      demand.allocations =
+          lanes_for_idle_nodes(world_, sweep.id, demand, idle_now(facts, demand.nodes));
       make_lanes(sweep, facts, demand);
     }
   }
+  /// Number of nodes that stand idle by an answer that still holds.
+  [[nodiscard]] std::int64_t idle_now(const SweepFacts& facts, std::int32_t nodes) const {
+    constexpr double holds_s = 60;
+    const Timestamp asked_at = facts.site.idle_at;
+    if (asked_at == 0 || to_seconds(input_.now - asked_at) > holds_s) return 0;
+    return idle_nodes_left(world_, idle_nodes(facts, nodes), asked_at);
+  }
 
-  void make_lanes(const SweepRow& sweep, const SweepFacts& facts, Demand demand) {
+  void make_lanes(const SweepRow& sweep, const SweepFacts& facts, Demand& demand) {
     std::string array;
     for (std::int64_t made = 0; demand.live < demand.allocations &&
          within_limits(world_, sweep.id, facts, demand.nodes) && is_welcome(facts, demand);

@@ -15,6 +15,9 @@ namespace {
 /// A job that waited longer than this found no idle node.
 constexpr double starts_at_once_s = 60;
 
+/// Start of a lane if none has started: what Slurm needs at best from a job to its first attempt.
+constexpr double assumed_start_s = 3;
+
 /// Lanes asked for at once, for each that has just started: 1, 4, 16, ...
 constexpr std::int64_t lanes_for_each_started = 4;
 
@@ -60,7 +63,33 @@ std::int64_t lanes_for_work(const Demand& demand, const Policy& policy) {
   return std::clamp<std::int64_t>(wanted, 1, std::max<std::int64_t>(1, demand.trials));
 }
 
-std::int64_t lanes_for_idle_nodes(const World& world, SweepId sweep, const Demand& demand) {
+std::int64_t idle_nodes_left(const World& world, std::int64_t idle, Timestamp idle_at) {
+  // A job that was asked for shortly before may not have had its nodes.
+  constexpr double settles_s = 30;
+  for (const auto& [id, row] : world.allocations()) {
+    if (!live(row) || row.backend != Backend::slurm) continue;
+    const bool counted_busy = to_seconds(idle_at - row.created_at) > settles_s;
+    if (counted_busy && row.claimed_at == 0) return 0;
+    if (!counted_busy) idle -= row.nodes;
+  }
+  for (const auto& [name, node] : world.nodes())
+    if (node.state != NodeState::trusted) --idle;
+  return std::max<std::int64_t>(0, idle);
+}
+
+std::int64_t lanes_for_idle_nodes(
+    const World& world, SweepId sweep, const Demand& demand, std::int64_t idle) {
+  const auto saves_more = [&](std::int64_t lanes, double start_s) {
+    const auto now = static_cast<double>(lanes);
+    return demand.predicted_s / now - demand.predicted_s / (now + 1) > start_s;
+  };
+  if (idle >= demand.nodes) {
+    std::int64_t lanes = demand.live;
+    const auto most = lanes + std::min(idle / demand.nodes, demand.waiting);
+    while (lanes < most && (lanes == 0 || saves_more(lanes, assumed_start_s)))
+      ++lanes;
+    return lanes;
+  }
   std::int64_t lanes = 0;
   double start_s = 0;  // start of the newest lane
   for (const auto& [id, row] : world.allocations()) {
@@ -73,11 +102,7 @@ std::int64_t lanes_for_idle_nodes(const World& world, SweepId sweep, const Deman
     start_s = to_seconds(*first_start - row.created_at);
   }
   const auto most = std::min(lanes_for_each_started * lanes, lanes + demand.waiting);
-  const auto saves_s = [&] {
-    const auto now = static_cast<double>(lanes);
-    return demand.predicted_s / now - demand.predicted_s / (now + 1);
-  };
-  while (lanes > 0 && lanes < most && saves_s() > start_s)
+  while (lanes > 0 && lanes < most && saves_more(lanes, start_s))
     ++lanes;
   return lanes;
 }

@@ -48,11 +48,16 @@ inline constexpr std::int64_t least_open = 2;
 /// attempts.
 [[nodiscard]] std::int64_t lanes_for_work(const Demand& demand, const Policy& policy);
 
-/// Short work, too, takes what is free: a lane that started at once says that nodes stand idle,
-/// and so do all four that it brings. None if a job of ours waits, since the next one would wait
-/// as well, or if the start of one more, its checks and controls included, costs as much time as
-/// it saves.
+/// Number of `idle` nodes, asked for at `idle_at`, that no job of ours has or may have taken since.
+/// None if a job of ours waits beside them: so would the next one.
+[[nodiscard]] std::int64_t idle_nodes_left(
+    const World& world, std::int64_t idle, Timestamp idle_at);
+
+/// Short work, too, takes what is free: the scheduler has named `idle` nodes (0: it has not), or a
+/// lane that started at once says that nodes stand idle, and so do all four that it brings. None if
+/// a job of ours waits, since the next one would wait as well, or if the start of one more, its
+/// checks and controls included, costs as much time as it saves.
 [[nodiscard]] std::int64_t lanes_for_idle_nodes(
-    const World& world, SweepId sweep, const Demand& demand);
+    const World& world, SweepId sweep, const Demand& demand, std::int64_t idle);
 
 }  // namespace shardsweep

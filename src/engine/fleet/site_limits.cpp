@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 namespace shardsweep {
 namespace {
@@ -51,6 +52,26 @@ std::vector<const Partitions::value_type*> partitions_seen(
   }
   return seen;
 }
+
+/// What a job asks of each of its nodes.
+struct NodeNeeds {
+  NodeNeeds(const SweepFacts& facts, std::int32_t nodes)
+      : gpus(slurm::gpus_of(option_for(facts.gpus, nodes))),
+        memory_mb(slurm::mebibytes_of(option_for(facts.memory, nodes))) {}
+  std::int64_t gpus = 0;
+  std::int64_t memory_mb = 0;
+
+  /// Sum of `number` over the groups whose nodes have as much.
+  [[nodiscard]] std::int64_t fitting(
+      const PartitionFacts& partition, std::int64_t NodesAlike::*number) const {
+    std::int64_t sum = 0;
+    for (const NodesAlike& alike : partition.alike) {
+      if (alike.gpus < gpus || (alike.memory_mb != 0 && alike.memory_mb < memory_mb)) continue;
+      sum += alike.*number;
+    }
+    return sum;
+  }
+};
 
 /// The one whose jobs may run longest; null: there is no limit, or none is known.
 const Partitions::value_type* longest_partition(const SweepFacts& facts, std::int32_t nodes) {
@@ -104,20 +125,25 @@ void add_options(const SweepSpec& sweep, const SiteSpec& site, SweepFacts& facts
   facts.qos = values("qos");
   facts.memory = values("mem");
   facts.gpus = gpus_of_nodes(sweep, site);
+  constexpr std::array picking{"constraint", "nodelist", "nodefile", "exclude", "reservation",
+      "licenses", "gres", "switches", "dependency", "begin"};
+  facts.picks_nodes = std::any_of(picking.begin(), picking.end(),
+      [&](const char* option) { return site.slurm.contains(option); });
+}
+
+std::int64_t idle_nodes(const SweepFacts& facts, std::int32_t nodes) {
+  std::int64_t most = 0;
+  if (facts.picks_nodes) return most;
+  for (const auto* partition : partitions_seen(facts, nodes))
+    most = std::max(most, NodeNeeds(facts, nodes).fitting(partition->second, &NodesAlike::idle));
+  return most;
 }
 
 std::optional<std::string> beyond_partition(const SweepFacts& facts, std::int32_t nodes) {
   const auto seen = partitions_seen(facts, nodes);
-  const std::int64_t gpus = slurm::gpus_of(option_for(facts.gpus, nodes));
-  const std::int64_t memory_mb = slurm::mebibytes_of(option_for(facts.memory, nodes));
+  const NodeNeeds needs(facts, nodes);
   const auto fitting = [&](const PartitionFacts& partition) {
-    std::int64_t count = 0;
-    for (const NodesAlike& alike : partition.alike) {
-      const bool fits =
-          alike.gpus >= gpus && (alike.memory_mb == 0 || alike.memory_mb >= memory_mb);
-      if (fits) count += alike.nodes;
-    }
-    return partition.alike.empty() ? partition.nodes : count;
+    return partition.alike.empty() ? partition.nodes : needs.fitting(partition, &NodesAlike::nodes);
   };
   const auto largest = std::max_element(seen.begin(), seen.end(),
       [&](const auto& a, const auto& b) { return fitting(a->second) < fitting(b->second); });
@@ -125,9 +151,11 @@ std::optional<std::string> beyond_partition(const SweepFacts& facts, std::int32_
   const auto& [name, partition] = **largest;
   std::string asked = counted(nodes, "node");
   if (partition.nodes >= nodes) {
-    if (gpus > 0) asked += fmt::format(" of {}", counted(gpus, "GPU"));
-    if (memory_mb > 0)
-      asked += " with " + bytes_text(static_cast<double>(memory_mb) * mebi) + " of memory";
+    if (needs.gpus > 0) asked += fmt::format(" of {}", counted(needs.gpus, "GPU"));
+    if (needs.memory_mb > 0) {
+      const auto bytes = static_cast<double>(needs.memory_mb) * mebi;
+      asked += fmt::format(" with {} of memory", bytes_text(bytes));
+    }
   }
   return fmt::format("{}, and partition '{}' has {}", asked, name,
       partition.nodes >= nodes ? counted(fitting(partition), "such node")

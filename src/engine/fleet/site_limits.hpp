@@ -32,6 +32,7 @@ struct SweepFacts {
   std::vector<SlurmValue> qos{};
   std::vector<SlurmValue> gpus{};    ///< asked of each node: gpu:8
   std::vector<SlurmValue> memory{};  ///< memory asked of each node: 64G
+  bool picks_nodes = false;          ///< options that not every idle node may satisfy, or that wait
   SiteFacts site{};
   bool site_awaited = false;  ///< the first answer of its site is still to come
 };
@@ -81,6 +82,9 @@ class SiteLimits {
 
 /// Fills in the sbatch options of the site file: partitions, account, QOS, GPUs and memory.
 void add_options(const SweepSpec& sweep, const SiteSpec& site, SweepFacts& facts);
+/// Number of nodes, as they were last asked for, that could start a job of so many at once; 0 if
+/// that is not known.
+[[nodiscard]] std::int64_t idle_nodes(const SweepFacts& facts, std::int32_t nodes);
 /// Reason why a job of so many nodes would wait for ever: "4 nodes, and partition 'main' has 2".
 /// Empty if it can start, or if Slurm has not said.
 [[nodiscard]] std::optional<std::string> beyond_partition(

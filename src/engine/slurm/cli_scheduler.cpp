@@ -62,10 +62,14 @@ class Survey {
   Survey(std::int64_t own_uid, std::string user, std::vector<std::string> environment)
       : own_uid_(own_uid), user_(std::move(user)), environment_(std::move(environment)) {}
 
-  void ask(const std::optional<SiteQuestions>& questions) { questions_ = questions; }
+  /// The first question after none asks anew how many nodes are idle.
+  void ask(const std::optional<SiteQuestions>& questions) {
+    if (!questions_ && questions) asked_at_s_.at(static_cast<std::size_t>(Topic::partitions)) = {};
+    questions_ = questions;
+  }
   /// Starts what is due and takes what was answered. SiteSeen when all that was due is there,
   /// and LookFailed for what was not to be had.
-  void step(double now_s, std::vector<SchedulerEvent>& events);
+  void step(double now_s, Timestamp now, std::vector<SchedulerEvent>& events);
   /// An answer is on its way, or the first one still to be asked for.
   [[nodiscard]] bool settling() const { return command_ || (questions_ && !answered_); }
   [[nodiscard]] int ended_descriptor() const {
@@ -81,7 +85,7 @@ class Survey {
   [[nodiscard]] Result<void> take(const Result<CommandOutput>& output);
   [[nodiscard]] bool is_wanted(Topic topic) const;
   [[nodiscard]] bool is_due(Topic topic, double now_s) const;
-  void start_next(double now_s, std::vector<SchedulerEvent>& events);
+  void start_next(double now_s, Timestamp now, std::vector<SchedulerEvent>& events);
   void report(std::vector<SchedulerEvent>& events);
 
   std::int64_t own_uid_;
@@ -90,6 +94,7 @@ class Survey {
   std::optional<SiteQuestions> questions_;
   std::optional<RunningCommand> command_;
   Topic topic_ = Topic::accounts;  ///< topic of `command_`
+  Timestamp topic_at_ = 0;         ///< start of `command_`
   std::array<std::optional<double>, topics.size()> asked_at_s_{};
   SiteFacts facts_;
   bool fresh_ = false;     ///< facts_ are not told yet
@@ -137,18 +142,21 @@ Result<void> Survey::take(const Result<CommandOutput>& output) {
     case Topic::qos:
       return read_qos(output->out, facts_);
     case Topic::partitions:
-      return read_partitions(output->out, facts_);
+      SHARDSWEEP_TRY(read_partitions(output->out, facts_));
+      facts_.idle_at = topic_at_;
+      return {};
     case Topic::others:
       return read_waiting(output->out, own_uid_, facts_);
   }
   return {};
 }
 
-void Survey::start_next(double now_s, std::vector<SchedulerEvent>& events) {
+void Survey::start_next(double now_s, Timestamp now, std::vector<SchedulerEvent>& events) {
   for (const Topic topic : topics) {
     if (!is_due(topic, now_s)) continue;
     asked_at_s_.at(static_cast<std::size_t>(topic)) = now_s;
     topic_ = topic;
+    topic_at_ = now;
     fresh_ = true;
     auto command = RunningCommand::start(command_for(topic),
         {.deadline = std::chrono::milliseconds(std::llround(questions_->answer_limit_s * 1e3)),
@@ -162,7 +170,7 @@ void Survey::start_next(double now_s, std::vector<SchedulerEvent>& events) {
   }
 }
 
-void Survey::step(double now_s, std::vector<SchedulerEvent>& events) {
+void Survey::step(double now_s, Timestamp now, std::vector<SchedulerEvent>& events) {
   if (command_) {
     const auto done = command_->poll();
     if (!done) return;
@@ -177,7 +185,7 @@ void Survey::step(double now_s, std::vector<SchedulerEvent>& events) {
   if (!questions_) return;
   // Report first: if answers come as slowly as questions are due, they would never be told.
   report(events);
-  start_next(now_s, events);
+  start_next(now_s, now, events);
 }
 
 void Survey::report(std::vector<SchedulerEvent>& events) {
@@ -284,7 +292,7 @@ class SlurmCliScheduler final : public Scheduler {
     go_on_looking();
     start_cancelling();
     finish_aside();
-    survey_.step(now_s(), events_);
+    survey_.step(now_s(), clock_.now(), events_);
     return std::exchange(events_, {});
   }
 

@@ -44,7 +44,8 @@ void check_jobs(const Result<std::vector<Job>>& jobs) {
 template <class Read>
 void check_survey(std::string_view text, Read read) {
   SiteFacts facts;
-  if (!read_partitions("main*|up|8|1:00|1|1|gpu:8\n", facts)) fuzzing::fail("no partitions", "");
+  if (!read_partitions("main*|up|8|1:00|1|1|gpu:8|idle\n", facts))
+    fuzzing::fail("no partitions", "");
   const SiteFacts before = facts;
   const Result<void> done = read(text, facts);
   if (done) return;

@@ -134,6 +134,70 @@ TEST_CASE("a lane that starts at once brings others, for nodes that stand idle")
   }
 }
 
+TEST_CASE("nodes that Slurm calls idle are asked for at once") {
+  Cluster c;
+  c.input.stays = true;
+  c.facts().site.default_partition = "main";
+  c.facts().site.partitions["main"] = {.nodes = 8, .alike = {{8, 8, 0, 6}}};
+  c.facts().site.idle_at = c.input.now;
+  c.trials(1, 60);  // 600 s: worth one lane
+  SUBCASE("up to four") {
+    c.decide();
+    CHECK(c.rows.allocations.size() == 4);
+    c.decide();
+    CHECK(c.rows.allocations.size() == 4);
+  }
+  SUBCASE("no more than there are, without those of a sick node") {
+    c.facts().site.partitions["main"].alike.front().idle = 3;
+    c.rows.nodes["n1"] = {
+        .node = "n1", .state = NodeState::quarantined, .until = c.input.now + 60 * second};
+    c.decide();
+    CHECK(c.rows.allocations.size() == 2);
+  }
+  SUBCASE("not twice for two sweeps") {
+    c.facts().site.partitions["main"].alike.front().idle = 5;
+    c.rows.sweeps[2] = c.rows.sweeps.at(1);
+    c.rows.sweeps.at(2).id = 2;
+    c.rows.sweeps.at(2).name = "second";
+    c.input.sweeps[2] = c.input.sweeps.at(1);
+    for (const TrialId id : {99, 100}) {
+      TrialRow& row = c.trial(id, 1, "lane" + std::to_string(id));
+      row.sweep = 2;
+      row.predicted_s = 600;
+    }
+    c.decide();  // a lane for two trials that are worth one each would need two more nodes
+    CHECK(c.rows.allocations.size() == 5);
+  }
+  SUBCASE("no more than a start saves") {
+    for (auto& [id, trial] : c.rows.trials)
+      trial.predicted_s = 0.5;  // 30 s, so 30 / 3 - 30 / 4 = 2.5 s
+    c.decide();
+    CHECK(c.rows.allocations.size() == 3);
+  }
+  SUBCASE("one if the answer is old, if a job of ours waits beside them, or if nodes are picked") {
+    SUBCASE("") {
+      c.facts().site.idle_at -= 61 * second;
+    }
+    SUBCASE("") {
+      c.facts().picks_nodes = true;
+    }
+    SUBCASE("") {
+      c.facts().site.partitions["main"].alike = {{8, 8, 0, 0}, {8, 0, 0, 8}};
+    }
+    SUBCASE("") {
+      c.input.stays = false;
+    }
+    c.facts().gpus = {{.value = "gpu:8"}};
+    c.decide();
+    CHECK(c.rows.allocations.size() == 1);
+    c.allocation().created_at -= 31 * second;
+    c.facts().site.idle_at = c.input.now;
+    c.facts().picks_nodes = false;
+    c.decide();
+    CHECK(c.rows.allocations.size() == 1);
+  }
+}
+
 TEST_CASE("limits hold for allocations, for those that wait, and for nodes") {
   Cluster c;
   c.facts().policy.lane_ahead_s = 10;

@@ -357,19 +357,21 @@ TEST_CASE("no more attempts are open at once than can be taken back quickly") {
 
 TEST_CASE("a daemon only waits while nothing of it runs and something is in a queue") {
   Case c;
-  CHECK_FALSE(only_waits(c.world));
+  const Timestamp later = c.input.now + 10 * second;
+  CHECK_FALSE(only_waits(c.world, later));
   c.trial(1, 1);
   c.decide();
-  CHECK_FALSE(only_waits(c.world));  // this machine's allocation starts at once
+  CHECK_FALSE(only_waits(c.world, later));  // this machine's allocation starts at once
   CHECK(live_in_jobs(c.world) == 0);
   c.allocation().backend = Backend::slurm;
-  CHECK(only_waits(c.world));
+  CHECK_FALSE(only_waits(c.world, c.input.now));  // idle nodes would start it now
+  CHECK(only_waits(c.world, later));
   CHECK(live_in_jobs(c.world) == 1);
   c.line(Claimed{.token = c.allocation().token});
-  CHECK_FALSE(only_waits(c.world));
+  CHECK_FALSE(only_waits(c.world, later));
   CHECK(live_in_jobs(c.world) == 1);
   c.allocation().state = State::ended;
-  CHECK_FALSE(only_waits(c.world));
+  CHECK_FALSE(only_waits(c.world, later));
 }
 
 TEST_CASE(

@@ -344,5 +344,5 @@ TEST_CASE("a daemon that is held has only to wait") {
   s.trials(1, 1);
   s.decide();
   CHECK(anything_alive(s.world));
-  CHECK(only_waits(s.world));
+  CHECK(only_waits(s.world, s.input.now));
 }

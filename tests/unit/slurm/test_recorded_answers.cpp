@@ -116,8 +116,16 @@ TEST_CASE("both versions tell sizes, limits and who waits; the newer REST no def
     REQUIRE(rest.partitions.size() == commands.partitions.size());
     for (const auto& [name, partition] : commands.partitions) {
       CHECK(rest.partitions.at(name).nodes == partition.nodes);
-      CHECK(partition.alike == std::vector<NodesAlike>{{partition.nodes, 2, 32000}});
+      std::int64_t nodes = 0;
+      for (const NodesAlike& alike : partition.alike) {
+        nodes += alike.nodes;
+        CHECK(alike == NodesAlike{alike.nodes, 2, 32000, alike.idle});
+      }
+      CHECK(nodes == partition.nodes);
     }
+    // n1 and n3 had jobs.
+    CHECK(commands.partitions.at("main").alike.back().idle == 1);
+    CHECK(commands.partitions.at("others").alike.back().idle == 0);
     CHECK(commands.partitions.at("short").longest_s == 60);
     CHECK(rest.default_partition == (recorded.api < 40 ? "main" : ""));
     REQUIRE(read_waiting(recorded("waiting"), own_uid, commands));

@@ -33,7 +33,7 @@ std::int64_t smaller(std::int64_t a, std::int64_t b) {
 
 std::optional<Partition> read_partition(std::string_view line) {
   const auto fields = split(line, '|');
-  if (fields.size() != 7 || fields[0].empty() || fields[0] == "*") return std::nullopt;
+  if (fields.size() != 8 || fields[0].empty() || fields[0] == "*") return std::nullopt;
   const auto nodes = number_from<std::int32_t>(fields[2]);
   if (!nodes || *nodes < 0) return std::nullopt;
   Partition partition;
@@ -46,12 +46,15 @@ std::optional<Partition> read_partition(std::string_view line) {
   partition.cpus = leading_number(fields[4]);
   partition.memory_mb = leading_number(fields[5]);
   if (fields[6] != "(null)") partition.gres = trimmed(fields[6]);
+  // A mark behind it says that the node is asleep, reserved or does not answer.
+  if (trimmed(fields[7]) == "idle") partition.idle = *nodes;
   return partition;
 }
 
 /// Another group of nodes of the same partition.
 void join(Partition& into, const Partition& group) {
   into.nodes += group.nodes;
+  into.idle += group.idle;
   into.cpus = smaller(into.cpus, group.cpus);
   into.memory_mb = smaller(into.memory_mb, group.memory_mb);
   if (gpus_of(group.gres) > gpus_of(into.gres)) into.gres = group.gres;

@@ -20,11 +20,12 @@ struct Partition {
   std::string time_limit;  ///< time limit in sinfo's form: "infinite", "1-00:00:00"
   std::int64_t cpus = 0;   ///< figure of the smallest node, as the next two
   std::int64_t memory_mb = 0;
-  std::string gres;  ///< "gpu:h100:8"; empty: none
+  std::string gres;       ///< "gpu:h100:8"; empty: none
+  std::int64_t idle = 0;  ///< nodes on which nothing runs, and that can start a job now
   friend bool operator==(const Partition&, const Partition&) = default;
 };
 /// Reads the output of partitions_command() (survey.hpp): one partition for each group of equal
-/// nodes. A line of another form is a fault.
+/// nodes in one state. A line of another form is a fault.
 [[nodiscard]] Result<std::vector<Partition>> parse_partitions(std::string_view text);
 /// Groups of unequal nodes as one partition.
 [[nodiscard]] std::vector<Partition> joined(const std::vector<Partition>& groups);

@@ -42,7 +42,7 @@ Result<void> each_line(
 }  // namespace
 
 std::vector<std::string> partitions_command() {
-  return {"sinfo", "--noheader", "--format=%P|%a|%D|%l|%c|%m|%G"};
+  return {"sinfo", "--noheader", "--format=%P|%a|%D|%l|%c|%m|%G|%t"};
 }
 
 Result<void> read_partitions(std::string_view text, SiteFacts& into) {
@@ -53,7 +53,7 @@ Result<void> read_partitions(std::string_view text, SiteFacts& into) {
     if (group.is_default) into.default_partition = group.name;
     PartitionFacts& seen = into.partitions[group.name];
     seen.nodes += static_cast<std::int32_t>(group.nodes);
-    seen.alike.push_back({group.nodes, gpus_of(group.gres), group.memory_mb});
+    seen.alike.push_back({group.nodes, gpus_of(group.gres), group.memory_mb, group.idle});
     seen.longest_s = seconds_of(group.time_limit);
   }
   into.partitions_known = true;

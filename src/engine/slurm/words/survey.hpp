@@ -13,7 +13,8 @@
 
 namespace shardsweep::slurm {
 
-/// All partitions with their sizes: a line for each group of equal nodes, however many these are.
+/// All partitions with their sizes: a line for each group of equal nodes in one state, however many
+/// these are.
 [[nodiscard]] std::vector<std::string> partitions_command();
 [[nodiscard]] Result<void> read_partitions(std::string_view text, SiteFacts& into);
 

@@ -37,16 +37,19 @@ Cluster cluster() {
 
 TEST_CASE("partitions are read from sinfo, groups of unequal nodes as one") {
   const auto groups = parse_partitions(
-      "main*|up|6|infinite|16|32000|gpu:8(S:0-1)\n"
-      "main*|up|2|infinite|32+|16000+|(null)\n"
-      "short|drain|8|1:00|16|32000|(null)\n");
+      "main*|up|4|infinite|16|32000|gpu:8(S:0-1)|idle\n"
+      "main*|up|2|infinite|16|32000|gpu:8(S:0-1)|idle~\n"
+      "main*|up|2|infinite|32+|16000+|(null)|idle\n"
+      "short|drain|8|1:00|16|32000|(null)|mix\n");
   REQUIRE(groups);
   CHECK_FALSE(parse_partitions("nonsense\n"));
-  CHECK_FALSE(parse_partitions("*|up|6|infinite|16|32000|(null)\n"));
-  CHECK_FALSE(parse_partitions("main|up|many|infinite|16|32000|(null)\n"));
+  CHECK_FALSE(parse_partitions("*|up|6|infinite|16|32000|(null)|idle\n"));
+  CHECK_FALSE(parse_partitions("main|up|6|infinite|16|32000|(null)\n"));
+  CHECK_FALSE(parse_partitions("main|up|many|infinite|16|32000|(null)|idle\n"));
   const auto partitions = joined(*groups);
   REQUIRE(partitions.size() == 2);
-  CHECK(partitions[0] == Partition{"main", true, true, 8, "infinite", 16, 16000, "gpu:8(S:0-1)"});
+  CHECK(
+      partitions[0] == Partition{"main", true, true, 8, "infinite", 16, 16000, "gpu:8(S:0-1)", 6});
   CHECK(partitions[1] == Partition{"short", false, false, 8, "1:00", 16, 32000, ""});
 }
 

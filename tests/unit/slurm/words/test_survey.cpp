@@ -12,25 +12,26 @@ using namespace shardsweep::slurm;
 TEST_CASE("partitions and their sizes, and which one is the default") {
   SiteFacts facts;
   REQUIRE(
-      read_partitions("main*|up|6|infinite|16|32000|gpu:8(S:0-1)\n"
-                      "main*|up|2|infinite|32+|16000+|(null)\n"
-                      "gpu|up|120|1-12:00:00|96|1000000|gpu:h100:8\n",
+      read_partitions("main*|up|6|infinite|16|32000|gpu:8(S:0-1)|idle\n"
+                      "main*|up|2|infinite|32+|16000+|(null)|alloc\n"
+                      "gpu|up|120|1-12:00:00|96|1000000|gpu:h100:8|mix\n",
           facts));
   CHECK(facts.default_partition == "main");
   CHECK(facts.partitions_known);
-  CHECK(facts.partitions.at("main") == PartitionFacts{8, 0, {{6, 8, 32000}, {2, 0, 16000}}});
+  CHECK(facts.partitions.at("main") == PartitionFacts{8, 0, {{6, 8, 32000, 6}, {2, 0, 16000}}});
   CHECK(facts.partitions.at("gpu") == PartitionFacts{120, 0, {{120, 8, 1000000}}, 36 * 3600});
   SUBCASE("garbage changes nothing") {
     const SiteFacts before = facts;
     CHECK_FALSE(read_partitions(
-        "main*|up|9|1:00|1|1|(null)\nslurm_load_partitions: Unable to contact\n", facts));
+        "main*|up|9|1:00|1|1|(null)|idle\nslurm_load_partitions: Unable to contact\n", facts));
     CHECK(facts == before);
   }
 }
 
 TEST_CASE("who waits for nodes, and is not us") {
   SiteFacts facts;
-  REQUIRE(read_partitions("main*|up|8|1:00|1|1|(null)\nshort|up|8|1:00|1|1|(null)\n", facts));
+  REQUIRE(
+      read_partitions("main*|up|8|1:00|1|1|(null)|idle\nshort|up|8|1:00|1|1|(null)|idle\n", facts));
   REQUIRE(
       read_waiting("1000|main|Resources\n"
                    "1001|main|Resources\n"
