@@ -217,7 +217,8 @@ struct AxisInfo {
   bool in_lane_key;  ///< false for micro_batch and grad_accum, along which a lane ascends
   /// Place in a layout's text (sweep/layout_text.hpp), from 1; 0: it is of no layout.
   std::int32_t place;
-  /// Prefix of its value in that text and in slugs: the mb of mb4. Empty: its words tell the axis.
+  /// Prefix of its value in a layout's text and in slugs: the mb of mb4. Empty: the value's word
+  /// names the axis already.
   std::string_view short_name;
   AxisUse uses;
   std::string_view meaning;

@@ -103,8 +103,8 @@ Row swiglu(const Row& gate_matrix, const Row& up_matrix, const Row& down, const 
   return times(down, gate);
 }
 
-/// Mixture as in DeepSeekMoE (arXiv 2401.06066), with weights over the chosen ones' sum (Mixtral,
-/// 2401.04088).
+/// Mixture as in DeepSeekMoE (arXiv 2401.06066). Weights are divided by the sum over the chosen
+/// experts, as in Mixtral (2401.04088).
 Row mixture(
     const ModelShape& shape, const ScalarWeights& w, i64 index, const Row& x, RouterState& routed) {
   const auto experts = static_cast<std::size_t>(shape.experts);

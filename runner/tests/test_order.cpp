@@ -284,7 +284,8 @@ struct Passes {
   i64 both_orders;  // gradients
   i64 turned;       // operands gathered in 8 bits and turned for the other order
 };
-/// `gathers`: norms' rows and two gradients. A rank makes its part of them, in one order.
+/// Counts passes over operands in FP8. `gathers`: ranks gather the norms' rows and two gradients in
+/// 8 bits, so that each makes its part alone, in one order.
 Passes passes_in_fp8(i64 layers, bool delayed, bool gathers) {
   // Two norms and the activated rows, and the gradient of gate and up. Attention's output and
   // the other three gradients are read.

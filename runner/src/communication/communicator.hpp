@@ -75,8 +75,8 @@ class Communicator {
   /// Messages between two members arrive in the order in which they were sent.
   virtual Token send(const void* data, i64 count, Dtype dtype, i64 to) = 0;
   virtual Token receive(void* data, i64 count, Dtype dtype, i64 from) = 0;
-  /// The messages so far are all that belong together: they start before one is waited for.
-  /// All members that take part say so.
+  /// Closes a group of messages: all of them start before one is waited for. Every member that
+  /// takes part calls it.
   virtual void start_messages() {}
 
   /// A reduction under way holds memory of this rank, staging_bytes() of it, until it is waited

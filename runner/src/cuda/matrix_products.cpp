@@ -155,7 +155,7 @@ void MatrixProducts::settle(
   const Scratch b(most_bytes(open, bytes_b));
   const Scratch c(most_bytes(open, bytes_c));
   const Scratch unit(most_alignment);
-  // Give up: if one operand of each has no room, neither will training have any.
+  // Give up: if the largest a, b and c have no room beside each other, training will not fit.
   if (a.data() == nullptr || b.data() == nullptr || c.data() == nullptr || unit.data() == nullptr)
     return;
   gpu::zero(stream, unit.data(), most_alignment);

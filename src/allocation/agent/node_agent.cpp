@@ -187,7 +187,7 @@ void NodeAgent::tell_guard(const std::vector<std::string>& removal) {
   if (removal.empty() || !to_guard_.valid()) return;
   const std::string words = fmt::format("{}", fmt::join(removal, "\n"));
   if (::write(to_guard_.get(), words.data(), words.size()) < 0)
-    log_.line(errno_fault("cannot tell the guard of containers").what);
+    log_.line(errno_fault("cannot send the guard the command that removes the container").what);
   to_guard_.reset();
 }
 

@@ -61,7 +61,7 @@ class Findings {
   /// Empty while no rank has failed.
   [[nodiscard]] std::optional<double> failed_at_s() const { return failed_at_s_; }
 
-  /// The first cause. `result_due`: the result would be seen on this node.
+  /// The first cause. `result_due`: this node is where the result is written.
   [[nodiscard]] Evidence verdict(bool result_due) const;
 
  private:

@@ -162,7 +162,7 @@ std::string line_of(Json head, T message, std::size_t limit) {
     visit_values(message, Writer{head});
     line = dump(head);
   }
-  // A text of escapes alone: a shorter cause could not make room for it.
+  // Cut `also` to a sixth: an escape takes six bytes, and an empty cause did not make enough room.
   if constexpr (requires { message.ending; }) {
     if (line.size() >= limit) {
       cut_text(message.ending.also, longest_also / 6);

@@ -82,7 +82,7 @@ tl::expected<PageRequest, RequestRefusal> admitted(
     return tl::unexpected(RequestRefusal{status, why});
   };
   if (!is_loopback(request.host)) return refuse(421, "This is no host of that name.");
-  if (!is_of_us(request)) return refuse(403, "Pages of others are told nothing.");
+  if (!is_of_us(request)) return refuse(403, "Requests from pages of other sites are refused.");
   if (!request.target.starts_with('/')) return refuse(400, "This is no path.");
   auto path = request.target.substr(1, request.target.find('?') - 1);
   const auto first = path.substr(0, path.find('/'));

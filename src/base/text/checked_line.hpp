@@ -21,8 +21,8 @@ struct CheckedLine {
   std::string object;     ///< line without its check
   std::string_view said;  ///< the check that stands in the line; right if check_of(object) is it
 };
-/// A line without its end. None: it is no whole line of this kind, or has brackets within
-/// brackets deeper than any of ours: JSON is read and written by recursion.
+/// Splits a line, given without its newline. None if it is not whole, or has brackets nested deeper
+/// than ours: JSON is read and written by recursion.
 [[nodiscard]] std::optional<CheckedLine> take_apart(std::string_view line);
 
 }  // namespace shardsweep

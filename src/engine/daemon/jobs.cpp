@@ -153,8 +153,8 @@ bool Jobs::last_words_may_come(const AllocationRow& allocation) {
       std::chrono::duration<double>(sweeps_.policy_of(allocation.sweep).file_delay_s);
 }
 
-/// True while an allocation's files can't be read. Nothing is concluded meanwhile, for as long as
-/// for records.
+/// True while an allocation's files can't be read, for at most the time that records may be late.
+/// Nothing is concluded meanwhile.
 bool Jobs::waits_for_its_files(const AllocationRow& allocation) {
   const auto channel = channels_.of(allocation);
   const auto claim = look_for(AllocationPaths{allocation.dir}.claim());

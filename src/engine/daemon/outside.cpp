@@ -332,8 +332,8 @@ Result<Answer> Outside::record_late(const std::string& id, const OutsideResult& 
       .counts = {{"counted", 0}, {"late", 1}, {"again", 0}}};
 }
 
-/// Records a late result of a trial that waits: hands the trial out to the same worker again, and
-/// records it.
+/// Records a late result of a trial whose result is still wanted: hands the trial out to the same
+/// worker again, and records the result for that.
 Result<Answer> Outside::record_anew(const OutsideAttempt& late, const OutsideResult& result) {
   const TrialRow& trial = world_.trials().at(late.trial);
   if (trial.state == State::ended) plan_again(*world_.edit(trial));

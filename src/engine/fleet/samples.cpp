@@ -39,7 +39,7 @@ void check_attempt(const World& world, const AttemptRow& row) {
   if (row.state == State::ended) return;
   const AllocationRow* allocation = world.allocation(row.allocation);
   INVARIANT(allocation != nullptr && allocation->state != State::ended,
-      "an attempt that is not over is in an allocation that is not", row.id, row.state,
+      "the allocation of an attempt that has not ended has not ended either", row.id, row.state,
       row.allocation);
   INVARIANT(world.trial(row.trial) != nullptr, "an attempt that is not over has its trial", row.id,
       row.trial);

@@ -142,7 +142,8 @@ class Listing {
   [[nodiscard]] Result<void> check() const {
     if (bytes_ <= most_tree_bytes && entries_.size() <= most_tree_files) return {};
     return fault(FaultKind::invalid_input,
-        fmt::format("the tree {} is no tree of programs: it has more than {}. The largest file "
+        fmt::format("the folder {} is too large to be copied with its programs: it has more than "
+                    "{}. The largest file "
                     "so far is {} ({}). Take data and results out of it, name another 'cwd', or "
                     "write 'snapshot: git' or 'snapshot: none'.",
             tree_.root.string(),

@@ -409,7 +409,7 @@ class LinesIntoInbox {
     if (run != right && !(again > 0 && run == right + "-before"))
       here.refuse_value("identity", identity,
           right.empty() ? "a hash of 32 hex digits"
-                        : fmt::format("a hash with '{}' behind it", right));
+                        : fmt::format("a hash followed by '{}'", right));
   }
 
   LineValues attempt_of(const LineHere& here, OrderedJson& json, const std::string& identity) {

@@ -221,7 +221,7 @@ Result<std::string> changed_since(Reader& reader, const Selection& selection) {
   auto text = regressions_text(regressions);
   if (!text.empty())
     text +=
-        "\nThe ranking is by the sweep's own runs. --at now ranks what was measured again; "
+        "\nThe ranking uses the sweep's own runs. --at now uses those measured again; "
         "`shardsweep history` shows both.";
   return text;
 }

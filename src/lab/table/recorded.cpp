@@ -32,7 +32,7 @@ Value text_or_null(const std::string& text) {
   return text.empty() ? Value() : Value(text);
 }
 
-// Facts of a row beside its labels, under these names in `results`.
+// Columns of `results` that an imported row fills beside its labels; no label may have these names.
 constexpr std::array<std::string_view, 3> row_columns{"kernel", "software_version", "oom_error"};
 
 /// "AllReduce (GB/s)" as allreduce_gb_s.

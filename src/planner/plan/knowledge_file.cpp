@@ -189,7 +189,7 @@ class KnowledgeReader {
     SHARDSWEEP_TRY(take_number(json, "model", file_.models.size()));
     for (const auto* name : {"name", "note"}) {
       if (json.contains(name))
-        return refuse_json(fmt::format("a model has its shape alone, and no '{}'", name));
+        return refuse_json(fmt::format("a model here has only its shape; remove '{}'", name));
     }
     SHARDSWEEP_ASSIGN(auto model, read_model(json));
     visit_fields<ModelSpec>([&](const auto& key) { json.erase(std::string(key.name)); });

@@ -221,7 +221,7 @@ class Bisection {
   BisectDecision confirm() {
     const BisectStep step{decision_.first, decision_.last};
     if (step.good == 0) {
-      // The step that found it is that pair; it was told from the last version's level.
+      // Keep the verdict of halving: its last step has compared these very versions.
       return ended(BisectEnd::found);
     }
     const auto verdict = from_zero(step);

@@ -107,7 +107,7 @@ struct Finals {
 /// more pairs of final runs would decide it`.
 [[nodiscard]] std::string final_text(const FinalVerdict& verdict, const FinalsSettings& settings);
 
-/// More runs than these are not started to decide what the noise hides.
+/// Largest count of further runs that a text advises: if deciding takes more, it says so.
 inline constexpr std::int64_t most_worth_starting = 50;
 /// `about 6 pairs of final runs would decide it`; of more `cannot be decided at
 /// this noise`.

@@ -60,7 +60,8 @@ constexpr double telling_share = 0.1;
 constexpr double unknown_rate_sigma = 0.8;
 /// Scale of a machine of which nothing is known: twice as far off.
 constexpr double unknown_scale_sigma = 1.6;
-/// Habits of a family on hardware that it was never fitted on.
+/// Errors of a family's habits on hardware that it was never fitted on: of all its layouts, and of
+/// those with one value of a structural axis.
 constexpr double unknown_own_sigma = 0.3;
 constexpr double unknown_structure_sigma = 0.25;
 /// Error that layouts with one value share if rates are known. Measured on published tables and on

@@ -177,8 +177,8 @@ Result<void> SweepReader::check_zip_rows(const ZipGroup& group, const AxisEntry&
       values.push_back(axis.values[row]);
     if (rows.insert(std::move(values)).second) continue;
     return refuse(*first.value->items[row],
-        fmt::format("value {} of each axis in this map of 'zip' repeats values before "
-                    "it; remove one of them",
+        fmt::format("combination {} of this map of 'zip' repeats an earlier one; remove this value "
+                    "from each of its axes",
             row + 1));
   }
   return {};

@@ -23,7 +23,7 @@ struct PlacedValues {
   std::vector<std::pair<const YamlNode*, const YamlNode*>> places{};
 };
 
-/// Mistake if no line of a log can tell this outcome of a user's cause; empty if there is none.
+/// Text of a mistake if a user's cause has an outcome that no line of a log can show; else empty.
 std::string outcome_of_no_line(std::string_view text) {
   std::vector<std::string_view> words;
   words.reserve(cause_outcomes.size());
@@ -59,8 +59,8 @@ void check_sample(const Cause& cause, const YamlNode& in, Mistakes& mistakes) {
   const YamlNode& sample = *find(in, "sample");
   mistakes.add(sample,
       fault_at(sample,
-          fmt::format("this sample is not judged by its own rule {}: no line of it has the "
-                      "pattern where 'where' and 'when' ask for it",
+          fmt::format("rule {} does not judge its own sample: a line of it must have the pattern "
+                      "in the place that 'where' and 'when' name",
               in_quotes(cause.name))));
 }
 

@@ -457,7 +457,7 @@ Result<void> read_numbers(const Config& config, ModelSpec& model) {
     SHARDSWEEP_ASSIGN(model.*number.member, config.number(number.key));
     if (!number.required || model.*number.member > 0) continue;
     const auto defaults = config.type().empty()
-        ? "no 'model_type', whose defaults would tell"
+        ? "no 'model_type' that would give its default"
         : fmt::format("no default is known of model_type {}", in_quotes(config.type()));
     return refuse_config(fmt::format("it has no {}, and {}", in_quotes(number.key), defaults));
   }

@@ -171,7 +171,8 @@ TEST_CASE("mistakes of a config.json") {
             .find("'qk_rope_head_dim' is 7; it is even") != std::string::npos);
   CHECK(wrong("not json") == "config.json: it is no JSON object");
   CHECK(wrong("{}") ==
-      "config.json: it has no 'num_hidden_layers', and no 'model_type', whose defaults would tell");
+      "config.json: it has no 'num_hidden_layers', and no 'model_type' that would give its "
+      "default");
   CHECK(wrong(R"({"model_type":"quux"})").find("no default is known of model_type 'quux'") !=
       std::string::npos);
   CHECK(wrong(R"({"model_type":"t5"})").find("an encoder beside the decoder") != std::string::npos);

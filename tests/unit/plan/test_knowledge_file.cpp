@@ -251,7 +251,7 @@ TEST_CASE("a value that no export writes is refused by its line") {
       {2, "\"family\":\"megatron\"", "\"family\":\"megatron\",\"profile\":\"own\"",
           "'profile' is no profile of megatron"},
       {2, "\"gpus_per_node\":8", "\"gpus_per_node\":0", "gpus_per_node takes 1 to 1024, not 0"},
-      {4, "\"layers\":32", "\"name\":\"mine\",\"layers\":32", "its shape alone, and no 'name'"},
+      {4, "\"layers\":32", "\"name\":\"mine\",\"layers\":32", "only its shape; remove 'name'"},
       {4, "\"heads\":32", "\"heads\":7", ""},
       {6, "\"model\":0", "\"model\":2", "a measured run has model 2 of 2 models"},
       {6, "\"source\":0", "\"source\":2", "a run has source 2 of 2"},

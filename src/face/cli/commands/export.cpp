@@ -215,7 +215,8 @@ extern const Command command_export{.name = "export",
           grammar.option("names", options.names, "NAME",
               "Sweeps, for a folder. Default: all that have a result, and the "
               "baselines.");
-          grammar.form("Form without a file: csv, json or markdown.", {"csv", "json", "markdown"});
+          grammar.form(
+              "Format if no file is given: csv, json or markdown.", {"csv", "json", "markdown"});
           grammar.where();
         },
     .run = run_export};

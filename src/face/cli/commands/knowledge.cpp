@@ -228,13 +228,13 @@ Result<ExitCode> run_knowledge(const Session& session) {
     return forget_knowledge(session, names);
   }
   if (own.action == "import" ? names.size() != 1 : names.size() > 1)
-    return fault(
-        FaultKind::invalid_input, fmt::format("knowledge {}: one file is named", own.action));
+    return fault(FaultKind::invalid_input,
+        fmt::format("knowledge {} takes {} file", own.action,
+            own.action == "import" ? "exactly one" : "at most one"));
   if (own.action == "import") return import_knowledge(session, names.front());
   if (own.action == "export") return export_knowledge(session, names.empty() ? "" : names.front());
   if (!names.empty())
-    return fault(
-        FaultKind::invalid_input, fmt::format("knowledge {}: nothing is named", own.action));
+    return fault(FaultKind::invalid_input, fmt::format("knowledge {} takes no file", own.action));
   return own.action == "axes" ? list_axes(session) : list_knowledge(session);
 }
 
