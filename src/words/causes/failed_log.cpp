@@ -113,9 +113,11 @@ enum class Stage : std::uint8_t { unknown, set_up, step, update };
 /// "step: 5700 loss: 0.028", "{'loss': 6.9, 'epoch': 0.1}": a loss as a number, and how far it is.
 bool tells_of_step(std::string_view line) {
   constexpr std::array<std::string_view, 5> how_far{"tep", "ter", "poch", "it/s", "'lr'"};
-  for (std::size_t at = line.find("loss"); at != npos; at = line.find("loss", at + 4)) {
-    const std::size_t number = line.find_first_not_of(" :='\"", at + 4);
-    if (number == npos || number == at + 4 || !is_digit(line[number])) continue;
+  for (std::size_t at = line.find("oss", 1); at != npos; at = line.find("oss", at + 3)) {
+    const std::size_t number = line.find_first_not_of(" :='\"", at + 3);
+    if ((line[at - 1] | ' ') != 'l' || number == npos || number == at + 3 ||
+        !is_digit(line[number]))
+      continue;
     return std::any_of(how_far.begin(), how_far.end(),
         [line](std::string_view word) { return line.find(word) != npos; });
   }

@@ -71,16 +71,21 @@ TEST_CASE("what quotes a line or stands below it tells of nothing else") {
 
 TEST_CASE("what only looks like a failure is none") {
   // Printed classes, figures, and what healthy programs print when they start.
-  for (const char* line : {"torch.Size([4, 2048]) torch.Size([4, 2048])",
-           "collections.OrderedDict([('a', 1)", "nn.Linear(4096, 1024)", "foo.Bar('x')",
-           "eval: perplexity on code 4.31, mean logprob -7.25", "perplexity on code 137",
-           "steps left: 5, exit code -75", "[drm] amdgpu kernel modesetting enabled, 0 errors",
-           "amdgpu: SMU error recovered", "Got completion of 7 prompts",
-           "[INFO] MLflow tracking is not configured; metrics stay local",
-           "/opt/amdgpu/share/libdrm/amdgpu.ids: No such file or directory",
-           "set_mempolicy: Operation not permitted",
-           "bash: /etc/profile.d/modules.sh: No such file or directory",
-           "cat: /sys/class/infiniband/mlx5_0/device: No such file or directory"}) {
+  for (const char* line :
+      {"torch.Size([4, 2048]) torch.Size([4, 2048])", "collections.OrderedDict([('a', 1)",
+          "nn.Linear(4096, 1024)", "foo.Bar('x')",
+          "eval: perplexity on code 4.31, mean logprob -7.25", "perplexity on code 137",
+          "steps left: 5, exit code -75", "[drm] amdgpu kernel modesetting enabled, 0 errors",
+          "amdgpu: SMU error recovered", "Got completion of 7 prompts",
+          "[INFO] MLflow tracking is not configured; metrics stay local",
+          "/opt/amdgpu/share/libdrm/amdgpu.ids: No such file or directory",
+          "set_mempolicy: Operation not permitted",
+          "bash: /etc/profile.d/modules.sh: No such file or directory",
+          "cat: /sys/class/infiniband/mlx5_0/device: No such file or directory",
+          "n35:rank0.train: Failed to modify UD QP to INIT on mlx5_bond_0: Invalid argument",
+          "E cuda_fft.cc:607] Unable to register cuFFT factory: Attempting to register factory for "
+          "plugin cuFFT when one has already been registered",
+          "world size 16, rank 3", "found shape torch.Size([4]) in the checkpoint"}) {
     CAPTURE(line);
     CHECK_FALSE(find_cause(line, {}));
   }

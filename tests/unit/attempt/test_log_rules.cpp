@@ -221,6 +221,7 @@ TEST_CASE("an error that ends with a colon is told by a line below it") {
 TEST_CASE("a loss beside how far it is tells that training has begun") {
   const std::string refused = "AssertionError: 3 layers on 2 stages\n";
   for (const char* step : {"step: 5700 loss: 0.028", "{'loss': 6.9, 'epoch': 0.1}",
+           "Train Epoch: 1 [2700/246000 (18%)]\tLoss: 0.0000024",
            "completed step: 5, seconds: 1.4, loss: 10.8", "Epoch 3: 2.6it/s, loss=6.2",
            "| epoch 028 | loss 3.976 | ppl 4.61"})
     CHECK(find_cause(std::string(step) + "\n" + refused, {})->outcome == Outcome::crashed);
