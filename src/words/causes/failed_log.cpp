@@ -114,7 +114,7 @@ enum class Stage : std::uint8_t { unknown, set_up, step, update };
 bool tells_of_step(std::string_view line) {
   constexpr std::array<std::string_view, 5> how_far{"tep", "ter", "poch", "it/s", "'lr'"};
   for (std::size_t at = line.find("oss", 1); at != npos; at = line.find("oss", at + 3)) {
-    const std::size_t number = line.find_first_not_of(" :='\"", at + 3);
+    const std::size_t number = line.find_first_not_of(" :='\"-", at + 3);
     if ((line[at - 1] | ' ') != 'l' || number == npos || number == at + 3 ||
         !is_digit(line[number]))
       continue;
@@ -396,7 +396,10 @@ bool Reading::take_reason(Printer& printer, std::string_view line, bool below) c
 
 void Reading::take_line(Printer& printer, const SpokenLine& said) {
   const Cause* cause = cause_for(said.text, LinePlace::line);
-  const bool tells_nothing = cause == nullptr || cause->weight == Strength::never;
+  // Names of figures hold words of failure: "Step 3 | Loss: 0.1 | Mismatch KL: 0.2".
+  const bool figures = cause != nullptr && cause->weight == Strength::hint &&
+      cause->where == LinePlace::line && !is_error(said.text) && tells_of_step(said.text);
+  const bool tells_nothing = cause == nullptr || cause->weight == Strength::never || figures;
   bool goes_on = !tells_nothing && cause->where == LinePlace::progress;
   if (tells_nothing) {
     // Once they are known they matter no more, unless they may take something away.

@@ -29,6 +29,11 @@ bool is_warning(std::string_view line) {
       line.find("arning: ") != std::string_view::npos || stands_alone(line, "WARNING");
 }
 
+bool is_error(std::string_view line) {
+  return stands_alone(line, "ERROR") || stands_alone(line, "CRITICAL") ||
+      stands_alone(line, "FATAL");
+}
+
 bool is_information(std::string_view line) {
   constexpr std::size_t longest_head = 80;
   std::string_view head = line.substr(0, std::min(line.find_first_of("'\""), longest_head));

@@ -9,6 +9,9 @@ namespace shardsweep {
 /// True for a warning, and for the source of one of Python's, which stands below it.
 [[nodiscard]] bool is_warning(std::string_view line);
 
+/// True if a level of an error stands alone in the line.
+[[nodiscard]] bool is_error(std::string_view line);
+
 /// True if a logger names the level INFO before any other one, an option and what is quoted.
 [[nodiscard]] bool is_information(std::string_view line);
 

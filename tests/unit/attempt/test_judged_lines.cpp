@@ -85,7 +85,13 @@ TEST_CASE("what only looks like a failure is none") {
           "n35:rank0.train: Failed to modify UD QP to INIT on mlx5_bond_0: Invalid argument",
           "E cuda_fft.cc:607] Unable to register cuFFT factory: Attempting to register factory for "
           "plugin cuFFT when one has already been registered",
-          "world size 16, rank 3", "found shape torch.Size([4]) in the checkpoint"}) {
+          "Step 1 | Loss: -0.01 | Mismatch KL: 0.0012 | invalid: 3", "epoch 2, loss 0.3, killed 0",
+          "Error From n3: [W socket.cpp:436] [c10d] The server socket cannot be initialized on "
+          "[::]:22010 (errno: 97 - Address family not supported by protocol).",
+          "/usr/bin/ld: cannot find -laio: No such file or directory",
+          "collect2: error: ld returned 1 exit status",
+          "systemd[1]: Started NVIDIA fabric manager service.", "world size 16, rank 3",
+          "found shape torch.Size([4]) in the checkpoint"}) {
     CAPTURE(line);
     CHECK_FALSE(find_cause(line, {}));
   }
@@ -106,6 +112,8 @@ TEST_CASE("what only looks like a failure is none") {
 }
 
 TEST_CASE("a level counts if it is the line's own") {
+  // A train step's line has names of figures, unless a logger says that it is an error.
+  CHECK(found_in("[ERROR] diverged: invalid loss 3.5 at step 7\n").rule == "hint-logged-bracket");
   CHECK(found_in("[2024-11-02 03:12:44,1] [ERROR] [launch.py:322:sigkill_handler] ['python3', "
                  "'train.py', '--log_level', 'INFO'] exits with return code = -9\n")
             .rule == "return-status-killed");
