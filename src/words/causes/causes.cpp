@@ -59,16 +59,24 @@ constexpr std::array<LinePlace, word_table<LinePlace>.size()> holder{LinePlace::
     LinePlace::line, LinePlace::exception, LinePlace::exception, LinePlace::frame, LinePlace::frame,
     LinePlace::line};
 
+/// True if a function's name goes on behind a pattern that tells all of it, as ", in close" does.
+bool names_another(std::string_view behind, std::string_view pattern) {
+  return pattern.starts_with(", in ") && pattern.back() != '*' && !behind.empty() &&
+      (is_letter(behind.front()) || is_digit(behind.front()) || behind.front() == '_');
+}
+
 bool fits(const Cause& cause, std::string_view line, LinePlace place) {
   const bool there = holder.at(static_cast<std::size_t>(cause.where)) == place ||
       (cause.where == LinePlace::line && place == LinePlace::exception);
   if (cause.where == LinePlace::error_class) line = line.substr(0, line.find(':'));
   if (cause.when == When::alone && line.size() != cause.pattern.size()) return false;
   const auto match = there ? match_in(line, cause.pattern) : std::nullopt;
+  const bool frame = place == LinePlace::frame;
   // The number of a signal or exit code ends, if the pattern ends with it.
   const bool goes_on = match && cause.weight == Strength::end && is_digit(cause.pattern.back()) &&
       match->end < line.size() && is_digit(line[match->end]);
-  return match && !goes_on && (cause.when != When::other_memory || other_memory_in(line));
+  return match && !goes_on && !(frame && names_another(line.substr(match->end), cause.pattern)) &&
+      (cause.when != When::other_memory || other_memory_in(line));
 }
 
 }  // namespace

@@ -451,7 +451,10 @@ void Reading::take(std::string_view line) {
   SpokenLine said = said_in(line);
   if (said.text.starts_with("[rank")) said = said_in(said.text);  // torchrun's and torch's
   if (said.text.empty()) return;
-  if (begins(said.text, "> ")) said.text.remove_prefix(2);  // quoted in a mail or thread
+  // Quoted in a mail or thread.
+  if (said.text.front() == '>') said.text.remove_prefix(begins(said.text, "> ") ? 2 : 1);
+  if (said.text.starts_with("```")) said.text.remove_prefix(3);
+  if (said.text.empty()) return;
   Printer& printer = printers_[said.by];
   constexpr std::size_t longest_prefix = 120;
   const std::size_t file = said.text.substr(0, longest_prefix).find("File \"");

@@ -43,6 +43,8 @@ TEST_CASE("what quotes a line or stands below it tells of nothing else") {
   CHECK(found_in("FATAL:   while extracting a.sif: WARNING: no group file\n").rule ==
       "container-fatal");
   CHECK(found_in("> ValueError: tp 3 divides nothing\n").rule == "refused-value-error");
+  CHECK(found_in(">```ValueError: tp 3 divides nothing```\n").rule == "refused-value-error");
+  CHECK_FALSE(find_cause(">\n```\n>```\n", {}));
   CHECK(found_in("ValueError('tp 3 divides nothing')\n").rule == "refused-value-error");
   // Python prints the source of a warning.
   CHECK_FALSE(find_cause("x.py:1: UserWarning: no JPEG\n  warn(f\"Failed to load {e}\")\n", {}));
@@ -67,6 +69,10 @@ TEST_CASE("what quotes a line or stands below it tells of nothing else") {
       {"num_training_steps", "get_num_training_steps", "train_dataloader_for_loop"})
     CHECK(within(function, "AssertionError") == Outcome::rejected);
   CHECK(within("clean_duplicate_rows", "ValueError: 3 rows") == Outcome::rejected);
+  for (const char* function : {"training_steps_per_epoch", "train_loop_of", "optimizer_steps"})
+    CHECK(within(function, "AssertionError") == Outcome::rejected);
+  for (const char* function : {"forward_step", "after_train_epoch", "train_step"})
+    CHECK(within(function, "AssertionError") == Outcome::crashed);
 }
 
 TEST_CASE("what only looks like a failure is none") {
@@ -127,4 +133,9 @@ TEST_CASE("authentication and images are judged by whose they are") {
           "wandb.errors.CommError: authentication error"})
     CHECK(found_in(error + "\n").outcome != Outcome::node_failure);
   CHECK(found_in("FATAL:   stat /opt/train.py: no such file or directory\n").whose == Whose::user);
+  CHECK_FALSE(find_cause("FATAL: 0 unauthorized requests\n", {}));
+  CHECK(found_in("unmunge: error: Expired credential\n").whose == Whose::node);
+  // torchrun's table tells more than the error above it.
+  CHECK(found_in("a.ChildFailedError:\n[0]:\n  exitcode  : 1 (pid: 7)\n").line ==
+      "exitcode  : 1 (pid: 7)");
 }

@@ -376,7 +376,7 @@ TEST_CASE("the launcher's word counts if nothing else does, and nothing of it ot
   const std::string agent =
       "  File \"/torch/distributed/elastic/agent/server/api.py\", line 9, in x\n";
   CHECK(find_cause(table, {})->outcome == Outcome::crashed);
-  CHECK(find_cause(table, {})->strength == Strength::hint);
+  CHECK(find_cause(table, {})->strength == Strength::symptom);
   CHECK(find_cause(table + "Broken pipe\n", {})->outcome == Outcome::comm_error);
   CHECK(find_cause("MemoryError\n" + agent + "RuntimeError: Socket closed\n" + table, {})->rule ==
       "python-memory");
