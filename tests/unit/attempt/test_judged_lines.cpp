@@ -96,7 +96,11 @@ TEST_CASE("what only looks like a failure is none") {
           "[::]:22010 (errno: 97 - Address family not supported by protocol).",
           "/usr/bin/ld: cannot find -laio: No such file or directory",
           "collect2: error: ld returned 1 exit status",
-          "systemd[1]: Started NVIDIA fabric manager service.", "world size 16, rank 3",
+          "systemd[1]: Started NVIDIA fabric manager service.",
+          "2024-01-01 10:00:00.1: W tensorflow/dso_loader.cc:64] Could not load dynamic library",
+          "[ERROR] /usr/bin/ld.so: object a.so cannot be preloaded: ignored.",
+          "mkdir: cannot create directory 'run': File exists", "0 failed, 0 killed: 0 failed",
+          "id: cannot find name for user ID 30001", "world size 16, rank 3",
           "found shape torch.Size([4]) in the checkpoint"}) {
     CAPTURE(line);
     CHECK_FALSE(find_cause(line, {}));
