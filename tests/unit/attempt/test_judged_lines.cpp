@@ -64,6 +64,8 @@ TEST_CASE("what quotes a line or stands below it tells of nothing else") {
   CHECK(within("forward", "AssertionError") == Outcome::crashed);
   CHECK(within("forward", "AssertionError: tp 3 divides nothing") == Outcome::rejected);
   CHECK(within("forward", "ValueError('mismatch')") == Outcome::rejected);
+  CHECK(within("main", "RuntimeError: timed out, world size 16") == Outcome::comm_error);
+  CHECK(within("main", "RuntimeError: type conversion: a mismatch") == Outcome::crashed);
   // What counts steps, or cleans data, is neither a step nor the end.
   for (const char* function :
       {"num_training_steps", "get_num_training_steps", "train_dataloader_for_loop"})
@@ -99,7 +101,7 @@ TEST_CASE("what only looks like a failure is none") {
           "systemd[1]: Started NVIDIA fabric manager service.",
           "2024-01-01 10:00:00.1: W tensorflow/dso_loader.cc:64] Could not load dynamic library",
           "[ERROR] /usr/bin/ld.so: object a.so cannot be preloaded: ignored.",
-          "mkdir: cannot create directory 'run': File exists", "0 failed, 0 killed: 0 failed",
+          "mkdir: cannot create directory 'run': File exists", "validation: 128 passed, 0 failed",
           "id: cannot find name for user ID 30001", "world size 16, rank 3",
           "found shape torch.Size([4]) in the checkpoint"}) {
     CAPTURE(line);
@@ -122,6 +124,7 @@ TEST_CASE("what only looks like a failure is none") {
 }
 
 TEST_CASE("a level counts if it is the line's own") {
+  CHECK(found_in("worker 0 failed\n").rule == "word-failed");
   // A train step's line has names of figures, unless a logger says that it is an error.
   CHECK(found_in("[ERROR] diverged: invalid loss 3.5 at step 7\n").rule == "hint-logged-bracket");
   CHECK(found_in("[2024-11-02 03:12:44,1] [ERROR] [launch.py:322:sigkill_handler] ['python3', "
