@@ -79,31 +79,28 @@ TEST_CASE("what quotes a line or stands below it tells of nothing else") {
 
 TEST_CASE("what only looks like a failure is none") {
   // Printed classes, figures, and what healthy programs print when they start.
-  for (const char* line :
-      {"torch.Size([4, 2048]) torch.Size([4, 2048])", "collections.OrderedDict([('a', 1)",
-          "nn.Linear(4096, 1024)", "foo.Bar('x')",
-          "eval: perplexity on code 4.31, mean logprob -7.25", "perplexity on code 137",
-          "steps left: 5, exit code -75", "[drm] amdgpu kernel modesetting enabled, 0 errors",
-          "amdgpu: SMU error recovered", "Got completion of 7 prompts",
-          "[INFO] MLflow tracking is not configured; metrics stay local",
-          "/opt/amdgpu/share/libdrm/amdgpu.ids: No such file or directory",
-          "set_mempolicy: Operation not permitted",
-          "bash: /etc/profile.d/modules.sh: No such file or directory",
-          "cat: /sys/class/infiniband/mlx5_0/device: No such file or directory",
-          "n35:rank0.train: Failed to modify UD QP to INIT on mlx5_bond_0: Invalid argument",
-          "E cuda_fft.cc:607] Unable to register cuFFT factory: Attempting to register factory for "
-          "plugin cuFFT when one has already been registered",
-          "Step 1 | Loss: -0.01 | Mismatch KL: 0.0012 | invalid: 3", "epoch 2, loss 0.3, killed 0",
-          "Error From n3: [W socket.cpp:436] [c10d] The server socket cannot be initialized on "
-          "[::]:22010 (errno: 97 - Address family not supported by protocol).",
-          "/usr/bin/ld: cannot find -laio: No such file or directory",
-          "collect2: error: ld returned 1 exit status",
-          "systemd[1]: Started NVIDIA fabric manager service.",
-          "2024-01-01 10:00:00.1: W tensorflow/dso_loader.cc:64] Could not load dynamic library",
-          "[ERROR] /usr/bin/ld.so: object a.so cannot be preloaded: ignored.",
-          "mkdir: cannot create directory 'run': File exists", "validation: 128 passed, 0 failed",
-          "id: cannot find name for user ID 30001", "world size 16, rank 3",
-          "found shape torch.Size([4]) in the checkpoint"}) {
+  for (const char* line : {"torch.Size([4, 2048]) torch.Size([4, 2048])",
+           "collections.OrderedDict([('a', 1)", "nn.Linear(4096, 1024)", "foo.Bar('x')",
+           "eval: perplexity on code 4.31, mean logprob -7.25", "perplexity on code 137",
+           "steps left: 5, exit code -75", "[drm] amdgpu kernel modesetting enabled, 0 errors",
+           "amdgpu: SMU error recovered", "Got completion of 7 prompts",
+           "[INFO] MLflow tracking is not configured; metrics stay local",
+           "/opt/amdgpu/share/libdrm/amdgpu.ids: No such file or directory",
+           "set_mempolicy: Operation not permitted",
+           "bash: /etc/profile.d/modules.sh: No such file or directory",
+           "cat: /sys/class/infiniband/mlx5_0/device: No such file or directory",
+           "n35:rank0.train: Failed to modify UD QP to INIT on mlx5_bond_0: Invalid argument",
+           "E] Unable to register cuFFT factory: one has already been registered",
+           "Step 1 | Loss: -0.01 | Mismatch KL: 0.0012 | invalid: 3", "epoch 2, loss 0.3, killed 0",
+           "Error From n3: socket cannot be initialized (97 - Address family not supported)",
+           "/usr/bin/ld: cannot find -laio: No such file or directory",
+           "collect2: error: ld returned 1 exit status",
+           "systemd[1]: Started NVIDIA fabric manager service.",
+           "2024-01-01 10:00:00.1: W tensorflow/dso_loader.cc:64] Could not load dynamic library",
+           "[ERROR] /usr/bin/ld.so: object a.so cannot be preloaded: ignored.",
+           "mkdir: cannot create directory 'run': File exists", "validation: 128 passed, 0 failed",
+           "id: cannot find name for user ID 30001", "world size 16, rank 3",
+           "found shape torch.Size([4]) in the checkpoint"}) {
     CAPTURE(line);
     CHECK_FALSE(find_cause(line, {}));
   }
