@@ -23,6 +23,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <iterator>
 #include <memory>
@@ -30,6 +31,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -263,11 +265,13 @@ class Ui {
 };
 
 void say_where(std::uint16_t port, const std::string& idle) {
+  // A user without a name, as a container may have: ssh takes that of whoever types it.
+  const std::string user = user_name().empty() ? "" : user_name() + "@";
   say(fmt::format(
-      "From another machine: ssh -N -L {0}:127.0.0.1:{0} {1}@{2}\n"
+      "From another machine: ssh -N -L {0}:127.0.0.1:{0} {1}{2}\n"
       "Whoever knows the address sees what you see, and can change nothing. Ctrl-C ends it, "
       "or {3} without a reader.",
-      port, user_name(), host_name(), idle));
+      port, user, host_name(), idle));
 }
 
 Result<ExitCode> run_ui(const Session& session) {
@@ -275,8 +279,14 @@ Result<ExitCode> run_ui(const Session& session) {
   const auto& own = session.options.of<UiOptions>();
   SHARDSWEEP_ASSIGN(const double idle_s, parse_duration(own.idle, "--idle"));
   if (idle_s < 1) return fault(FaultKind::invalid_input, "--idle is a time of 1 s or more.");
-  // A database that can't be read is a fault here, and not one of every page.
-  SHARDSWEEP_TRY(Reader::open(session.home.database));
+  // A database that can't be read is a fault here, and not one of every page. Who has measured
+  // nothing yet has none, and may ask the planner.
+  if (const auto reader = Reader::open(session.home.database); !reader) {
+    std::error_code unseen;
+    if (std::filesystem::exists(session.home.database, unseen) || unseen)
+      return tl::unexpected(reader.error());
+    say(fmt::format("Only the explorer has something to show: {}.", reader.error().what));
+  }
   Ui ui(session);
   const std::string token = random_hex(token_digits);
   Result<void> printed;
