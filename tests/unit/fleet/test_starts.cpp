@@ -133,6 +133,28 @@ TEST_CASE("a node whose agents never answer its lead is named, and the sweep goe
   }
 }
 
+TEST_CASE("a node that its lead names again and again is one failure of the sweep") {
+  Starts c;
+  AllocationRow row = c.made();
+  row.nodes = 2;
+  row.claimed_at = 5;
+  row.end_reason = "node lost";
+  Timestamp at = noon;
+  const auto lost = [&](const std::string& node) {
+    c.world.charge(node, {.at = ++at, .kind = EvidenceKind::silent, .detail = "srun lost it"});
+    return c.count(row);
+  };
+  for (int i = 0; i < 3; ++i)
+    CHECK_FALSE(lost("n2"));
+  CHECK(c.sweep().failed_starts == 1);
+  CHECK(c.sweep().failed_nodes == 2);
+  // Another node each time: it is the site.
+  CHECK_FALSE(lost("n3"));
+  CHECK(lost("n4") ==
+      "paused: 3 allocations in a row failed, the last one never started: WHY, on node n4 "
+      "(see /a/log)");
+}
+
 TEST_CASE("a node that pauses its sweep is out with it, though nothing more is decided") {
   Starts c;
   c.policy.retry_failed_nodes = 2;
