@@ -141,8 +141,10 @@ Result<void> check_output(const Home& home, const std::filesystem::path& file) {
   std::error_code ignored;
   // weakly_canonical() leaves a relative path of which no part exists as it is.
   const auto canonical = [&](const std::filesystem::path& path) {
-    return std::filesystem::weakly_canonical(std::filesystem::absolute(path, ignored), ignored)
-        .string();
+    const auto absolute = std::filesystem::absolute(path, ignored);
+    const auto found = std::filesystem::weakly_canonical(absolute, ignored);
+    // Empty: a folder of it can't be entered, or its name is too long.
+    return (found.empty() ? absolute.lexically_normal() : found).string();
   };
   const std::string written = canonical(file);
   const std::string database = canonical(home.database);
