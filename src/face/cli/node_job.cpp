@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A short job of one node, for `doctor` and `init`.
 #include "cli/session.hpp"
+#include "cli/terminal.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/command.hpp>
@@ -9,6 +10,8 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <thread>
+#include <utility>
 
 namespace shardsweep {
 namespace {
@@ -28,6 +31,19 @@ std::vector<std::string> options_for_one_node(const SiteSpec& site) {
   return options;
 }
 
+/// Runs `command` to its end. Ctrl-C ends it alone: its caller has a job to cancel.
+Result<CommandOutput> waited_for(
+    const std::vector<std::string>& command, const CommandOptions& options) {
+  constexpr std::chrono::milliseconds step{50};
+  const InterruptGuard guard;
+  SHARDSWEEP_ASSIGN(auto running, RunningCommand::start(command, options));
+  while (!InterruptGuard::seen()) {
+    if (auto output = running.poll()) return std::move(*output);
+    std::this_thread::sleep_for(step);
+  }
+  return fault(FaultKind::unavailable, "interrupted; its job was cancelled");
+}
+
 }  // namespace
 
 Result<std::string> run_on_a_node(
@@ -40,7 +56,7 @@ Result<std::string> run_on_a_node(
   for (std::string& option : options_for_one_node(site))
     command.push_back(std::move(option));
   command.push_back("--wrap=" + script);
-  const auto output = run_command(command, {.deadline = patience});
+  const auto output = waited_for(command, {.deadline = patience});
   const auto said = read_own_file(log, 64 << 10);
   std::error_code ignored;
   fs::remove(log, ignored);
