@@ -41,6 +41,7 @@ struct ReaderSql {
   const char* resolved = "SELECT resolved FROM sweeps WHERE name = ?";
 };
 constexpr std::string_view partial_suffix = ".partial";
+constexpr std::string_view journal_suffix = "-journal";
 
 constexpr ReaderSql reader_sql;
 
@@ -268,7 +269,8 @@ void remove_left_behind(const std::filesystem::path& to, const std::filesystem::
   std::error_code error;
   for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
        entry.increment(error)) {
-    const std::string name = entry->path().filename().string();
+    std::string name = entry->path().filename().string();
+    if (name.ends_with(journal_suffix)) name.resize(name.size() - journal_suffix.size());
     if (!name.starts_with(prefix) || !name.ends_with(partial_suffix)) continue;
     const std::size_t digits = name.size() - prefix.size() - partial_suffix.size();
     if (name.size() <= prefix.size() + partial_suffix.size()) continue;
@@ -304,6 +306,7 @@ void export_to(const std::filesystem::path& from, const std::filesystem::path& t
     }
     // The copy is nobody's: whoever opens it shall not read that a daemon holds it.
     Database copy(partial, OpenMode::existing, read_wait_ms);
+    copy.execute("PRAGMA journal_mode = MEMORY");  // of no use to anybody if this program dies
     copy.execute("UPDATE lease SET held = 0");
     // Exports are shown to others, and site files have secrets.
     copy.execute("UPDATE sweeps SET site = ''");

@@ -623,11 +623,13 @@ TEST_CASE("an export opens for a colleague and belongs to nobody") {
     return dir / name;
   };
   const auto dead = left("it's a copy.db.2147483647.partial", true);
+  const auto journal = left("it's a copy.db.2147483647.partial-journal", true);
   const auto fresh = left("it's a copy.db.2147483646.partial", false);
   const auto alive = left(fmt::format("it's a copy.db.{}.partial", 1), true);
   const auto mine = left("it's a copy.db.notes.partial", true);
   must(reader->export_to(dir / "it's a copy.db"));
   CHECK_FALSE(std::filesystem::exists(dead));
+  CHECK_FALSE(std::filesystem::exists(journal));
   CHECK(std::filesystem::exists(fresh));
   CHECK(std::filesystem::exists(alive));
   CHECK(std::filesystem::exists(mine));
