@@ -4,6 +4,7 @@
 // a sweep file in force names. So is what a command may be about to use. The rows stay: a
 // measurement outlives its logs.
 #include "cli/command.hpp"
+#include "cli/commands/disk_use.hpp"
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
 #include "text/numbers.hpp"
@@ -36,18 +37,6 @@ struct Garbage {
   fs::path path;
   std::uintmax_t bytes = 0;
 };
-
-std::uintmax_t size_of(const fs::path& path) {
-  std::error_code error;
-  if (fs::is_regular_file(path, error)) return fs::file_size(path, error);
-  std::uintmax_t sum = 0;
-  for (fs::recursive_directory_iterator entry(path, error), end; !error && entry != end;
-       entry.increment(error)) {
-    std::error_code ignored;
-    if (entry->is_regular_file(ignored)) sum += entry->file_size(ignored);
-  }
-  return sum;
-}
 
 bool old_enough(const fs::path& path, double age_s) {
   std::error_code error;

@@ -3,9 +3,11 @@
 // Both only read, so they work beside a daemon, without one, and on a full disk. The exit
 // code is the verdict over the sweeps (show/exit_code.hpp), for scripts that wait.
 #include "cli/command.hpp"
+#include "cli/commands/disk_use.hpp"
 #include "cli/commands/next_steps.hpp"
 #include "cli/commands/pages.hpp"
 #include "cli/grammar.hpp"
+#include "cli/printing.hpp"
 #include "cli/session.hpp"
 #include "cli/terminal.hpp"
 #include "show/cell_text.hpp"
@@ -188,6 +190,20 @@ std::vector<std::string> sentences_of(const StatusLook& look) {
   return sentences;
 }
 
+/// What each sweep's attempts take on the disk.
+std::string disk_text(const Session& session, const std::vector<SweepStatus>& sweeps) {
+  const auto uses = disk_use(session.home);
+  const auto use_of = [&](const SweepStatus& one) {
+    const auto found = uses.find(one.id);
+    return found == uses.end() ? DiskUse() : found->second;
+  };
+  using Sweep = const SweepStatus&;
+  const View<SweepStatus> view{{"sweep", [](Sweep one) { return one.name; }},
+      {"files and folders", [&](Sweep one) { return use_of(one).entries; }},
+      {"size_bytes", [&](Sweep one) { return static_cast<std::int64_t>(use_of(one).bytes); }}};
+  return view_text(view, sweeps, table_style(session, {"sweep"}));
+}
+
 Result<ExitCode> print_status(const Session& session, const StatusLook& look) {
   const SweepVerdict verdict = verdict_of(look.current);
   if (session.options.format != Format::table) {
@@ -205,6 +221,7 @@ Result<ExitCode> print_status(const Session& session, const StatusLook& look) {
     text.erase(text.find_last_not_of(' ') + 1);
     text += '\n';
   }
+  if (session.options.wide) text += "\n" + disk_text(session, look.sweeps);
   SHARDSWEEP_TRY(print_result(text));
   if (!verdict.sentence.empty()) say(verdict.sentence);
   return verdict.code;
