@@ -276,6 +276,16 @@ bool has_own_group(uid_t user, gid_t group) {
   return own;
 }
 
+namespace {
+
+bool others_may_write(const struct stat& about) {
+  if ((about.st_mode & by_others) == 0) return false;
+  const bool own_group = has_own_group(about.st_uid, about.st_gid);
+  return (about.st_mode & (own_group ? mode_t{S_IWOTH} : by_others)) != 0;
+}
+
+}  // namespace
+
 Result<void> check_configuration(const fs::path& file) {
   struct stat about {};
   if (::stat(file.c_str(), &about) != 0) return {};
@@ -293,8 +303,7 @@ Result<void> check_configuration(const fs::path& file) {
         "'{}' belongs to another user (uid {}), whose lines would run as you. Read it, and copy "
         "it to a file of your own.",
         path, about.st_uid);
-  const bool own_group = has_own_group(about.st_uid, about.st_gid);
-  if ((about.st_mode & (own_group ? mode_t{S_IWOTH} : by_others)) != 0)
+  if (others_may_write(about))
     return refused(
         "'{}' can be written by others (mode {:o}), whose lines would run as you. Read it, then: "
         "chmod go-w {}",
@@ -308,6 +317,16 @@ Result<void> check_own_file(const fs::path& file) {
   if (S_ISREG(about.st_mode) && about.st_uid == ::geteuid() && about.st_nlink == 1) return {};
   SHARDSWEEP_ASSIGN(const CheckedFolder folder, CheckedFolder::of(file, FolderUse::read));
   return folder.check_file(file.filename().string(), about, true);
+}
+
+Result<void> check_closed(const fs::path& file) {
+  struct stat about {};
+  if (::lstat(file.c_str(), &about) != 0 || !others_may_write(about)) return {};
+  const std::string path = shown(file);
+  return refused(
+      "'{}' can be written by others (mode {:o}), who could run programs as you through it: "
+      "chmod go-w {}",
+      path, about.st_mode & 07777, path);
 }
 
 }  // namespace shardsweep

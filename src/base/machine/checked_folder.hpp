@@ -87,4 +87,8 @@ inline constexpr int flags_to_read = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCT
 /// missing file is all right.
 [[nodiscard]] Result<void> check_own_file(const std::filesystem::path& file);
 
+/// Refuses this user's database, or a file that SQLite writes into it, if others may write it. The
+/// owner's own group is nobody else; a file that is not there is all right.
+[[nodiscard]] Result<void> check_closed(const std::filesystem::path& file);
+
 }  // namespace shardsweep

@@ -51,8 +51,10 @@ bool is_anothers(const struct stat& about, const fs::path& folder, bool unknown)
 
 /// SQLite writes into the database what it finds in them.
 Result<void> check_companions(const fs::path& file) {
-  for (const char* ending : {"-journal", "-wal", "-shm"})
+  for (const char* ending : {"-journal", "-wal", "-shm"}) {
     SHARDSWEEP_TRY(check_own_file(file.string() + ending));
+    SHARDSWEEP_TRY(check_closed(file.string() + ending));
+  }
   return {};
 }
 
@@ -89,6 +91,7 @@ Result<void> check_database(const fs::path& file) {
                     "would run each trial twice. Remove the other names; "
                     "'find FOLDER -samefile {}' lists those in a folder.",
             file.string(), status.st_nlink, file.string()));
+  SHARDSWEEP_TRY(check_closed(file));
   SHARDSWEEP_TRY(check_companions(file));
   constexpr std::string_view first = "SQLite format 3";
   std::string begin(first.size(), '\0');
