@@ -121,6 +121,10 @@ std::optional<EvidenceKind> evidence_kind(Outcome outcome, SaidBy source) {
       return EvidenceKind::comm_error;
     case Outcome::crashed:
       return EvidenceKind::crashed;
+    case Outcome::lost:
+      // Its runner says that it could not write, and its node agent could: it may be the node.
+      if (source == SaidBy::exit || source == SaidBy::runner) return EvidenceKind::crashed;
+      return std::nullopt;
     default:
       return std::nullopt;
   }

@@ -87,8 +87,16 @@ TEST_CASE("what its log says of a GPU is hardware and a finding counts by itself
 
 TEST_CASE("a crash excludes no node until its trial is measured elsewhere more than once") {
   NodeCase c;
-  c.fail(1, 1, Outcome::crashed, "n1");
-  c.fail(1, 2, Outcome::comm_error, "n1");
+  std::string last = "comm_error";
+  SUBCASE("a crash") {
+    c.fail(1, 1, Outcome::crashed, "n1");
+    c.fail(1, 2, Outcome::comm_error, "n1");
+  }
+  SUBCASE("a runner that could not write, though its node agent could") {
+    c.fail(1, 1, Outcome::lost, "n1", SaidBy::exit);
+    c.fail(1, 2, Outcome::lost, "n1", SaidBy::runner);
+    last = "crashed";
+  }
   c.decide();
   CHECK(nodes_out(c.world).empty());
   c.gone(1);
@@ -109,7 +117,13 @@ TEST_CASE("a crash excludes no node until its trial is measured elsewhere more t
   REQUIRE(suspects == 2);
   c.decide();
   CHECK(nodes_out(c.world) == std::vector<std::string>{"n1"});
-  CHECK(c.rows.nodes.at("n1").reason == "suspect: comm_error here, measured elsewhere");
+  CHECK(c.rows.nodes.at("n1").reason == "suspect: " + last + " here, measured elsewhere");
+}
+
+TEST_CASE("what a full disk has lost tells nothing of its node") {
+  NodeCase c;
+  c.fail(1, 1, Outcome::lost, "n1", SaidBy::agent);
+  CHECK(c.of_kind<AddNodeEvidence>().empty());
 }
 
 TEST_CASE("a trial that takes three nodes with it is to blame and they come back") {
