@@ -48,9 +48,14 @@ bool is_held(const AllocationRow& row) {
       row.hold == Hold::user;
 }
 
+bool runs_elsewhere(const AllocationRow& row, JobState seen) {
+  return row.backend == Backend::local && seen == JobState::unknown;
+}
+
 bool should_speak(const AllocationRow& row) {
-  return row.state == State::running && row.claimed_at != 0 && row.job_state == JobState::running &&
-      !row.end_outcome && row.hold != Hold::suspended;
+  const bool runs = row.job_state == JobState::running || runs_elsewhere(row, row.job_state);
+  return row.state == State::running && row.claimed_at != 0 && runs && !row.end_outcome &&
+      row.hold != Hold::suspended;
 }
 
 bool is_given_up(const AllocationRow& row) {

@@ -63,6 +63,8 @@ inline constexpr std::array<std::string_view, 10> word_table<Stage>{"submitted",
 [[nodiscard]] bool takes_work(const AllocationRow& row);
 /// Held at its submission, until release() lets it start.
 [[nodiscard]] bool is_held(const AllocationRow& row);
+/// True if a look that has seen `seen` could not tell: its lead runs on another machine than ours.
+[[nodiscard]] bool runs_elsewhere(const AllocationRow& row, JobState seen);
 /// True if silence of the lead counts. A suspended job can't speak and goes on later. A lead that
 /// has left counts: after a restart of its slurmd, Slurm may never learn that the job is over.
 [[nodiscard]] bool should_speak(const AllocationRow& row);

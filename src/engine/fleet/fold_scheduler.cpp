@@ -118,6 +118,13 @@ struct SchedulerFolder {
   void operator()(const JobSeen& event) const {
     const auto* known = of(event);
     if (known == nullptr) return;
+    // Nobody can look for a lead's process on another machine: its own word, or its silence, ends
+    // it.
+    if (runs_elsewhere(*known, event.state) && (known->said_bye || known->end_outcome)) {
+      JobSeen left = event;
+      left.state = JobState::ended;
+      return (*this)(left);
+    }
     auto row = fold.world.edit(*known);
     // Asked before the claim and answered after it, or about another job with this token, which
     // a lost answer of sbatch has left behind: no news of the job that has started.

@@ -19,12 +19,14 @@ double quiet_s(const AllocationRow& row, Timestamp now) {
 }
 
 std::string why_given_up(const AllocationRow& row, const std::string& node, Timestamp now) {
-  const std::string lead = node.empty() ? "its lead" : "its lead on " + node;
+  const bool elsewhere = runs_elsewhere(row, row.job_state);
+  const std::string& place = elsewhere ? row.host : node;
+  const std::string lead = place.empty() ? "its lead" : "its lead on " + place;
+  const char* const still = elsewhere ? "" : ", but its job still runs";
   if (row.said_bye)
-    return fmt::format("{} left {:.0f} s ago ({}), but its job still runs", lead, quiet_s(row, now),
-        row.end_reason);
-  return fmt::format(
-      "{} wrote nothing for {:.0f} s, but its job still runs", lead, quiet_s(row, now));
+    return fmt::format(
+        "{} left {:.0f} s ago ({}){}", lead, quiet_s(row, now), row.end_reason, still);
+  return fmt::format("{} wrote nothing for {:.0f} s{}", lead, quiet_s(row, now), still);
 }
 
 }  // namespace

@@ -160,6 +160,30 @@ TEST_CASE("a lead that is silent for its limit is given up and its job cancelled
   CHECK_FALSE(life.is_cancelled());
 }
 
+TEST_CASE("a lead on another machine is over when it says so, or says nothing for its limit") {
+  Life life;
+  life.until_running();
+  life.world.edit(life.allocation())->backend = Backend::local;
+  life.world.edit(life.allocation())->host = "far";
+  life.see(JobState::unknown);  // its process is not here
+  CHECK(life.stage() == "running");
+  SUBCASE("it leaves") {
+    life.line(Bye{"drained"});
+    CHECK(life.stage() == "draining");
+    life.see(JobState::unknown);
+    CHECK(life.allocation().end_reason == "drained");
+    CHECK_FALSE(life.allocation().end_outcome);
+  }
+  SUBCASE("it was killed") {
+    for (const Timestamp at : {51, 102})
+      judge_silence({life.world, noon + at * second}, life.policy, life.allocation());
+    life.see(JobState::unknown);
+    CHECK(life.allocation().end_reason == "its lead on far wrote nothing for 102 s");
+    CHECK(life.allocation().end_outcome == Outcome::node_failure);
+  }
+  CHECK(life.stage() == "ended");
+}
+
 TEST_CASE("who holds a job is told apart from what it waits for") {
   Life life;
   life.accept();

@@ -131,7 +131,8 @@ TEST_CASE("who can't speak is not silent") {
   SUBCASE("its job has ended") {
     lead.allocation().job_state = JobState::ended;
   }
-  SUBCASE("it is not known whether its job runs") {
+  SUBCASE("Slurm does not tell whether its job runs") {
+    lead.allocation().backend = Backend::slurm;
     lead.allocation().job_state = JobState::unknown;
   }
   SUBCASE("nobody has claimed it yet") {
