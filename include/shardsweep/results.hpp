@@ -202,9 +202,9 @@ class Reader {
   /// All sweeps, in the order of their first submission.
   [[nodiscard]] virtual Result<std::vector<SweepRow>> sweeps() = 0;
   /// The best measured layout per cell (model x seq_len x nodes|gpus), by tokens_per_s_per_gpu.
-  /// As in cells(): a layout's value is the median over its repeats, a marked measurement is
-  /// not ranked, and of several runners of one model, or versions of a runner, only the newest
-  /// counts, unless `where` names `runner` or `runner_version`.
+  /// As in cells(), a layout's value is the median over its repeats, and marked measurements are
+  /// not ranked. Of several runners of a model, or versions of a runner, only the newest counts,
+  /// unless `where` names `runner` or `runner_version`.
   [[nodiscard]] virtual Result<Table> best(const Selection& selection) = 0;
   /// Rows that best() ranks: a row per layout of each cell, with its runs and their spread. Vars
   /// stand behind `runner_version`.

@@ -233,8 +233,8 @@ i64 layer_workspace(const Stage& s) {
       {s.tokens * m.ffn / t + gathered, whole / t + core_workspace(s, qkv), qkv + whole + sums});
 }
 
-/// The head: targets, final norm and its gathered rows, logits, and the larger of three
-/// statistics of each token and of the gradient to the rows with its sum over tp.
+/// The head holds targets, the final norm, its gathered rows and logits. Beside them lies the
+/// larger of two: three statistics per token, or the rows' gradient with its sum over tp.
 i64 workspace_bytes(const Stage& s) {
   const i64 layer = layer_workspace(s) * s.e;
   if (!s.last) return layer;

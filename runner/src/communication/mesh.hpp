@@ -38,7 +38,8 @@ class Mesh {
   /// `pending` is decremented when all bytes are there. The sizes of both sides must agree.
   void receive(i64 peer, u64 key, void* data, i64 bytes, int& pending);
 
-  /// Called after every movement, so that operations in several stages go on whoever waits.
+  /// Called whenever bytes have moved: an operation in several stages goes on while another is
+  /// awaited.
   using Listener = std::list<std::function<void()>>::iterator;
   Listener add_listener(std::function<void()> listener);
   void remove_listener(Listener listener) { listeners_.erase(listener); }

@@ -63,7 +63,7 @@ void release_pinned(std::byte* data);
 enum class Priority { normal, high };
 Stream make_stream(Priority priority);
 void release_stream(Stream stream);
-/// `timed` ones can be told apart in time; the others cost less.
+/// Events made with Timing::on can be given to seconds_between(); the others cost less.
 enum class Timing { off, on };
 Event make_event(Timing timing);
 void release_event(Event event);

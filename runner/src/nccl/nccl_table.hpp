@@ -111,9 +111,9 @@ struct NcclLibrary {
   NcclOrder order = NcclOrder::by_room;
 };
 
-/// Loads the library that SHARDBENCH_NCCL names, else libnccl.so.2; it stays loaded. Its order
-/// is by_room. NCCL_LAUNCH_ORDER_IMPLICIT asks for another one: 1 for by_nccl, or by_events
-/// before 2.26; 0 for by_events.
+/// Loads the library that SHARDBENCH_NCCL names, else libnccl.so.2; it stays loaded. Kernels
+/// of several communicators are ordered by_room, unless NCCL_LAUNCH_ORDER_IMPLICIT is set: 1 means
+/// by_nccl (by_events before 2.26), 0 by_events.
 NcclLibrary load_nccl();
 
 /// Blocks per kernel of each communicator, so that one kernel of each of `streams` fits on a GPU

@@ -39,7 +39,7 @@ struct NcclHost {
   NcclCalls calls = NcclCalls::polled;
 };
 
-/// An exchange_id over `sockets`, a communicator of host memory with the group's members.
+/// Gives each member the id that member 0 made, through `sockets`, a communicator of host memory.
 NcclUniqueId share_id(Communicator& sockets, const NcclUniqueId& own);
 
 class NcclWorld {

@@ -16,7 +16,8 @@ class Places {
  public:
   explicit Places(i64 capacity) : gaps_{{0, capacity}} {}
 
-  /// Offset of `bytes` bytes, a multiple of place_alignment; nothing when no gap is left.
+  /// Takes `bytes` bytes. Their offset, a multiple of place_alignment; nothing if no gap is so
+  /// large.
   std::optional<i64> take(i64 bytes);
   /// Gives back what take() gave at `offset`.
   void give(i64 offset);

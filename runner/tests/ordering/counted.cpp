@@ -25,7 +25,8 @@ using ordered::Beginning;
 using ordered::Work;
 
 constexpr i64 tokens = 4096;
-// An H100 as "By counting" has it. Within a node NVLink, between nodes 400 Gb/s for each GPU.
+// Rates of an H100, as in "Counted" of runner/README.md: NVLink within a node, 400 Gb/s per GPU
+// between nodes.
 constexpr double within_node = 360e9;
 constexpr double between_nodes = 45e9;
 ordered::Rates rates(double link) {

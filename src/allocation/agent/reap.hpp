@@ -19,7 +19,8 @@ void become_subreaper();
 /// that forks itself again and again is caught by going on.
 [[nodiscard]] bool kill_children_once();
 
-/// Rounds until ECHILD; gives up after `limit_s` (a process in state D can't be ended).
+/// Repeats kill_children_once() until no child is left. False after `limit_s`: a process in state D
+/// can't be ended.
 [[nodiscard]] bool kill_all_children(const Clock& clock, double limit_s);
 
 /// Status of a child, as waitpid reports it, within `limit_s`; empty: it runs on, or was reaped

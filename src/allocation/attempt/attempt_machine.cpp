@@ -21,7 +21,8 @@ AttemptMachine::AttemptMachine(
       pace_(spec_.warmup) {}
 
 void AttemptMachine::launch() {
-  INVARIANT(!launched_ && life_.runs(), "ranks are started once", id(), life_.stage());
+  INVARIANT(!launched_ && life_.runs(),
+      "ranks are started at most once, and only while the attempt runs", id(), life_.stage());
   launched_ = true;
   std::vector<Evidence> beside;
   auto against = ranks_->start(beside);

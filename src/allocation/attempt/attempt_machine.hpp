@@ -84,7 +84,7 @@ class RanksOutside {
   [[nodiscard]] virtual std::string refused_version() const = 0;
   /// The ranks are tasks of a Slurm step, and none has begun.
   [[nodiscard]] virtual bool waits_for_step() const = 0;
-  /// Evidence of a failed task while the step runs on. `told`: as in failure_of().
+  /// Evidence that a task has failed although its Slurm step runs on. `told`: as in failure_of().
   [[nodiscard]] virtual std::optional<Evidence> failure_in_step(bool told) = 0;
   [[nodiscard]] virtual Evidence no_start_evidence(const std::string& why) const = 0;
 

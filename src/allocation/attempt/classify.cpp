@@ -18,8 +18,8 @@
 namespace shardsweep {
 namespace {
 
-// A broken connection is noticed before the death that broke it is told: what is seen this long
-// after a secondary failure can still be its cause.
+// Peers notice a broken connection before the death that broke it is reported. A failure that is
+// seen up to this long after a secondary one can be its cause.
 constexpr Timestamp notice_window_us = 2'000'000;
 
 Evidence with_class(const RunnerExitInfo& info) {

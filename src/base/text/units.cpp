@@ -187,7 +187,7 @@ bool same_but_case(std::string_view a, std::string_view b) {
   });
 }
 
-/// The unit that somebody meant who wrote `name`, and others that it could be.
+/// Suggestions for a quantity of an unknown unit: its number with each unit that may be meant.
 std::string units_meant(std::span<const Unit> units, const Quantity& quantity) {
   auto name = quantity.unit;
   while (!name.empty() && name.front() == ' ')

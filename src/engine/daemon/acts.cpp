@@ -201,7 +201,10 @@ std::optional<CheckOrder> Acts::check_order(const AllocationRow& allocation) {
 /// Exactly what is submitted; `render` prints the same.
 Result<void> Acts::write_script(const AllocationRow& allocation) {
   const SweepRow* sweep = world_.sweep(allocation.sweep);
-  if (sweep == nullptr) return fault(FaultKind::corrupt, "an allocation without its sweep");
+  if (sweep == nullptr)
+    return fault(FaultKind::corrupt,
+        fmt::format("the database has allocation {}, but not its sweep {}", allocation.id,
+            allocation.sweep));
   SHARDSWEEP_ASSIGN(const SweepContext* context, sweeps_.context_of(*sweep));
   const AllocationPaths paths{allocation.dir};
   SHARDSWEEP_ASSIGN(const TemplateValues values,

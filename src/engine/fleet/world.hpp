@@ -106,7 +106,7 @@ class World {
   const AttemptRow& add(AttemptRow row);
   const AllocationRow& add(AllocationRow row);
   const ControlRow& add(ControlRow row);
-  /// A trial that the database has and this world had not: no change.
+  /// Takes in a trial that the database has and this world had not. It is recorded as no change.
   const TrialRow& adopt(TrialRow row);
 
   /// An agent of the allocation has named its node.

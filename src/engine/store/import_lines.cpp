@@ -323,10 +323,13 @@ class LinesIntoInbox {
       return;
     }
     const auto check = std::get<std::string>(here.take(json, {.name = "file", .key = "file"}));
+    if (from_.file.empty())
+      here.refuse("the sweep file beside it is missing: copy it from the same export");
     if (check != check_of(from_.file))
-      here.refuse(fmt::format("the sweep file beside it {}: its check is {}, and not {}",
-          from_.file.empty() ? "is missing" : "was edited or is another", check_of(from_.file),
-          in_quotes(check)));
+      here.refuse(
+          fmt::format("the sweep file beside it was edited or is another: its checksum is {}, the "
+                      "export says {}",
+              check_of(from_.file), in_quotes(check)));
     submitted_.resolved = from_.file;
     submitted_.source =
         fmt::format("imported: {} trials of {}\n", said_trials_, one_line(from_.where, 200));

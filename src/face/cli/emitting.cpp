@@ -71,7 +71,7 @@ Result<std::string> block_of(const Session& session, const NamedPoint& one, bool
             .program = session.installation.runner.string(),
             .slots_per_node = one.sweep->cluster.gpus_per_node});
   if (const auto axis = axis_without_words(one.point); !axis.empty())
-    return fault(FaultKind::invalid_input, fmt::format("{} has no words for {}", words, axis));
+    return fault(FaultKind::invalid_input, fmt::format("{} has no setting for {}", words, axis));
   const auto& models = one.sweep->models;
   const auto model = static_cast<std::size_t>(one.point.model);
   auto block =
@@ -86,7 +86,7 @@ Result<std::string> block_of(const Session& session, const NamedPoint& one, bool
   return comments ? fmt::format("# {}\n{}", head, *block) : *std::move(block);
 }
 
-/// How many layouts a trainer has no words for, by the reason.
+/// How many layouts a trainer has no setting for, by the reason.
 using LeftOut = std::map<std::string, std::int64_t>;
 
 std::string reasons(const LeftOut& left_out) {

@@ -110,7 +110,8 @@ Result<Capabilities> capabilities_of(
   std::error_code ignored;
   if (!named && !ours && !std::filesystem::exists(program, ignored)) {
     notes.push_back(fmt::format(
-        "{} is not on this machine, so the plan may count layouts that it would refuse.", file));
+        "The runner {} is not on this machine, so the plan may count layouts that it would refuse.",
+        file));
     return unknown_runner(sweep);
   }
   std::string silent;

@@ -18,9 +18,8 @@ namespace shardsweep {
 /// Selection that a command over results is asked for: names, --where and --hidden.
 [[nodiscard]] Selection selection_of(const Options& options);
 
-/// Takes the sweep that was submitted last if no names, --where or --all-sweeps are given. A
-/// proof's single ranks are no such sweep. A sentence on standard error says which one it is, if
-/// there are others.
+/// Selects the sweep that was submitted last if no names, --where or --all-sweeps are given. Sweeps
+/// that `prove` made are passed over. A sentence on standard error names it if there are others.
 void mean_last_sweep(Session& session);
 
 /// Style of a table by the session's --format and --wide, and by what standard output is.

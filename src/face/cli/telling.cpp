@@ -362,7 +362,7 @@ std::string advice(const SweepSpec& sweep, const Untold& untold) {
   if (word == nullptr && axis.name == "grad_accum") word = words.word_of(batch_name);
   const Trainer* known = find_trainer(trainer);
   if (word == nullptr || !word->value)
-    return fmt::format("{} has no words for it: take it out of the sweep",
+    return fmt::format("{} has no setting for it: take it out of the sweep",
         known == nullptr ? trainer : known->title);
   return fmt::format("Add '{}: {}', as its configuration writes it, to one of 'files'",
       words.name_of(*word), *word->value);

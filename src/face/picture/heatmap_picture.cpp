@@ -161,7 +161,8 @@ Group scale_bar(const Heatmap& heatmap, const ColourScale& scale, double y) {
     x += text_width(text, small_size) + 8;
   };
   const bool rows = by_row(heatmap);
-  say(rows ? "share of the row's best, at least" : value_text(heatmap, scale.high), {Ink::faint});
+  say(rows ? "at least this share of the row's best" : value_text(heatmap, scale.high),
+      {Ink::faint});
   for (int step = most_steps; step > 0; --step) {
     const auto name = rows ? step_name(step) : std::string();
     const double width = rows ? text_width(name, small_size) + 10 : 24;

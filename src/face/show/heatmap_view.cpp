@@ -257,7 +257,7 @@ std::string colour_bar(const Heatmap& heatmap, const Terminal& terminal) {
   std::string bar;
   for (int step = most_steps; step > 0; --step)
     bar += painted(terminal, step, rows ? step_name(step) : "");
-  return rows ? fmt::format("share of the row's best, at least:\n{}\n", bar)
+  return rows ? fmt::format("at least this share of the row's best:\n{}\n", bar)
               : fmt::format("{} {} {}\n", value_text(heatmap, scale.high), bar,
                     value_text(heatmap, scale.low));
 }

@@ -35,7 +35,7 @@ Answered flags_of(const Question& question) {
   const auto point = point_of(question, layout);
   if (const auto axis = axis_without_words(point); !axis.empty())
     return fault(
-        FaultKind::invalid_input, fmt::format("{} has no words for {}", question.trainer, axis));
+        FaultKind::invalid_input, fmt::format("{} has no setting for {}", question.trainer, axis));
   SHARDSWEEP_ASSIGN(
       auto text, configuration_of_point(question.trainer, point, question.request.model));
   return Json{{"text", std::move(text)}};

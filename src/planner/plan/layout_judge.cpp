@@ -352,7 +352,7 @@ bool LayoutJudge::is_no_plan(const Layout& at) const {
   return at.tp > 1 && !at.sequence_parallel && !locks("sequence_parallel");
 }
 
-/// Reason why the trainer has no words for a layout or does not start it; empty: it runs it.
+/// Reason why the trainer has no setting for a layout, or refuses to start it; empty: it starts.
 const std::string& LayoutJudge::refusal_of(const Point& point) {
   static const std::string none;
   static const std::string uneven = "cp has to divide the tokens of a sample";

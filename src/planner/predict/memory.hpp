@@ -102,7 +102,7 @@ struct RunTraits {
 [[nodiscard]] double layer_activation_bytes(const LayerShape& shape, const ModelSpec& model,
     const Point& point, const MemoryFamily& family, const RunTraits& traits, bool experts = false);
 
-/// Part of those bytes that the layer drops and computes again.
+/// Part of layer_activation_bytes() that the layer drops and computes again.
 [[nodiscard]] double layer_dropped_bytes(const LayerShape& shape, const ModelSpec& model,
     const Point& point, const MemoryFamily& family, const RunTraits& traits, bool experts = false);
 

@@ -335,7 +335,7 @@ void SweepReader::read_own_trainer(const YamlNode& node) {
   for (const NamedText& lacked : own->file.layout.lacks)
     if (names_axes_alone(lacked.text))
       sweep_.excludes.push_back(
-          {lacked.text, fmt::format("{} has no words for {}", stem, lacked.name),
+          {lacked.text, fmt::format("{} has no setting for {}", stem, lacked.name),
               SourcePosition{own->path, 1, 1}});
 }
 
@@ -449,7 +449,8 @@ std::string why_no_proof(const RunnerSpec& runner) {
     return "it needs a trainer of your own ('runner: {argv: ...}'); shardbench's memory is "
            "predicted exactly";
   const Trainer* trainer = find_trainer(runner.trainer.log);
-  if (trainer == nullptr) return "it needs 'log': only known trainers have such a mode";
+  if (trainer == nullptr)
+    return "it needs 'log' with a trainer whose mode for a single rank is known";
   if (!trainer->fake.why_not.empty())
     return fmt::format("{} has no such mode: {}", trainer->title, trainer->fake.why_not);
   if (runner.trainer.per_node)
@@ -488,7 +489,8 @@ std::string why_no_snapshot(const RunnerSpec& runner) {
   if (!runner.is_trainer())
     return "it needs a trainer of your own ('runner: {argv: ...}'); shardbench's memory is "
            "predicted exactly";
-  if (trainer == nullptr) return "it needs 'log': only known trainers have such an option";
+  if (trainer == nullptr)
+    return "it needs 'log' with a trainer whose option for snapshots is known";
   if (trainer->snapshot.why_not.empty()) return {};
   std::string able;
   for (const Trainer& one : trainers()) {
@@ -558,8 +560,8 @@ void SweepReader::read_remeasure(const YamlNode& root) {
     if (again.on == RemeasureOn::runner && sweep_.runner.snapshot != SnapshotKind::git)
       mistakes_.add(*on,
           fault_at(*on,
-              "'on: runner' needs 'runner: {snapshot: git}': the program as "
-              "it was has to be there to run beside the new one"));
+              "'on: runner' needs 'runner: {snapshot: git}': the old program runs beside the new "
+              "one, so it has to be kept"));
   }
   const auto* layouts = find(*map, "layouts");
   if (layouts == nullptr) return;

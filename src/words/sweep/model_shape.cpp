@@ -44,7 +44,7 @@ Found mistake_of_latents(const ModelSpec& model) {
   using M = ModelSpec;
   if (!model.is_latent())
     return mistake_without<3>(model, {&M::q_lora_rank, &M::qk_rope_head_dim, &M::v_head_dim},
-        "'kv_lora_rank', the values of the latent of keys and values");
+        "'kv_lora_rank', the width of the latent that keys and values share");
   if (model.kv_heads != model.heads)
     return ShapeMistake{{},
         fmt::format("'kv_heads' is {}; with 'kv_lora_rank' each of the {} heads "

@@ -46,7 +46,7 @@ struct TrainerLayout {
 
 /// Flags (megatron), overrides (megatron-bridge), YAML (nanotron, gpt-neox, llm-foundry), TOML
 /// (torchtitan up to v0.2.2) or JSON (deepspeed, picotron). Only what the layout decides; the
-/// rest of a configuration stays as it is. A layout that the trainer has no words for is a
+/// rest of a configuration stays as it is. A layout that the trainer has no setting for is a
 /// fault that names the axis.
 [[nodiscard]] Result<std::string> configuration_of(
     std::string_view trainer, const TrainerLayout& layout);

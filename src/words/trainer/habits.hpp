@@ -253,7 +253,7 @@ inline constexpr auto described<Family> = [] {
       Key{"constants_off_by", &F::constants_off_by, {real, "how far the constants of planner_least may be off in somebody else's sweep; 0: they are exact"}},
       Key{"certain_optimizer", &F::certain_optimizer, {real, "of Adam's state in fp32 beside 16 bits, 12 bytes per parameter, the share that is certain"}},
       Key{"reports_first_stage", &F::reports_first_stage, {boolean, "the peak that it reports is its first rank's"}},
-      Key{"retries_near_the_limit", &F::retries_near_the_limit, {boolean, "its allocator gives cached blocks back and asks again if little is left: such runs end, four times as slow"}},
+      Key{"retries_near_the_limit", &F::retries_near_the_limit, {boolean, "near the memory limit its allocator frees cached blocks and tries again: such runs complete, and take up to four times as long"}},
       Key{"measured_on_gpus", &F::measured_on_gpus, {boolean, "some of its runs on GPUs were compared with predictions"}},
       Part{&F::memory}, Part{&F::time},
   };

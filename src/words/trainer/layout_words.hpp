@@ -38,7 +38,7 @@ inline constexpr std::string_view forms_of_words = "flags, overrides, yaml, toml
 /// The form of that name; none for a name that is not in forms_of_words.
 [[nodiscard]] std::optional<WordsForm> form_of_words(std::string_view name);
 
-/// Name, beside the axes, for samples of a train step.
+/// Name of the samples of a train step, which may stand where an axis is named.
 inline constexpr std::string_view batch_name = "global_batch";
 /// Prefixes of a word's bare name in lines of `reads`: is it there, and is it on?
 inline constexpr std::string_view asks_if_there = "has_";

@@ -13,7 +13,7 @@
 
 namespace shardsweep {
 
-/// A fault that names the axis, if the trainer has no words for a layout.
+/// A fault that names the axis, if the trainer has no setting for a layout.
 [[nodiscard]] Result<void> check_has_words(
     std::string_view trainer, const LayoutWords& words, const TrainerLayout& layout);
 

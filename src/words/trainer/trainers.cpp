@@ -46,7 +46,7 @@ constexpr auto keys = std::to_array<LogKey>({
     {"vpp", "virtual pipeline stages of a rank", true},
     {"zero", "ZeRO stage", true},
     {"distributed_optimizer", "the optimizer's state is sharded: 0: no, 1: yes", true},
-    {"fsdp", "0: none, 1: the trainer's own, 2: PyTorch's", true},
+    {"fsdp", "kind of FSDP, 0: none, 1: the trainer's own, 2: PyTorch's", true},
     {"fsdp_stage", "what the trainer's own FSDP shards, as a ZeRO stage", true},
     {"grad_accum", "micro-batches of a train step", true},
     {"recompute", "0: none, 1: selective, 2: full", true},

@@ -233,7 +233,7 @@ TEST_CASE("what somebody asks for and the trainer can't run is refused in its ow
   of.family = *find_family("nanotron");
   const auto refused = suggested(of);
   CHECK(refused.layouts.empty());
-  CHECK(says(refused.memory, "No layout can run: nanotron has no words for zero 3."));
+  CHECK(says(refused.memory, "No layout can run: nanotron has no setting for zero 3."));
   // Megatron-LM has its FSDP for it.
   of.family = *find_family("megatron");
   CHECK_FALSE(suggested(of).layouts.empty());

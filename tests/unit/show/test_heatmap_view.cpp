@@ -43,7 +43,7 @@ TEST_CASE("a row of models has its own scale, as in a picture") {
   CHECK(text.find("\x1b[48;5;17;38;5;231m 1,235 + \x1b[0m") != std::string::npos);
   CHECK(text.find("\x1b[48;5;17;38;5;231m 99      \x1b[0m") != std::string::npos);
   CHECK(text.find("\x1b[2m M       \x1b[0m") != std::string::npos);
-  CHECK(text.find("share of the row's best, at least:\n\x1b[48;5;17;38;5;231m 97 % \x1b[0m") !=
+  CHECK(text.find("at least this share of the row's best:\n\x1b[48;5;17;38;5;231m 97 % \x1b[0m") !=
       std::string::npos);
   CHECK(heatmap_text(sample(), {}).find('\x1b') == std::string::npos);
 }

@@ -148,7 +148,7 @@ TEST_CASE("no layout comes back as another one, whoever writes and whoever reads
       const auto text = configuration_of(writer, layout);
       if (!text) {
         ++counts["not written"];
-        CHECK(text.error().what.starts_with(fmt::format("{} has no words for ", writer)));
+        CHECK(text.error().what.starts_with(fmt::format("{} has no setting for ", writer)));
         continue;
       }
       for (const auto reader : configurable_trainers())
@@ -178,10 +178,10 @@ TEST_CASE("megatron's flags") {
 }
 
 TEST_CASE("a layout without words in a trainer names the axis") {
-  CHECK(written("nanotron", {.zero = 3}) == "nanotron has no words for zero 3");
-  CHECK(written("torchtitan", {.zero = 1}) == "torchtitan has no words for zero 1");
-  CHECK(written("deepspeed", {.pp = 2}) == "deepspeed has no words for pp 2");
-  CHECK(written("picotron", {.recompute = "full"}) == "picotron has no words for recompute full");
+  CHECK(written("nanotron", {.zero = 3}) == "nanotron has no setting for zero 3");
+  CHECK(written("torchtitan", {.zero = 1}) == "torchtitan has no setting for zero 1");
+  CHECK(written("deepspeed", {.pp = 2}) == "deepspeed has no setting for pp 2");
+  CHECK(written("picotron", {.recompute = "full"}) == "picotron has no setting for recompute full");
   CHECK(written("verl", {}) ==
       "no configuration of 'verl' can be written; the trainers are axolotl, deepspeed, gpt-neox, "
       "hf-trainer, llm-foundry, maxtext, megatron, megatron-bridge, ms-swift, nanotron, olmo-core, "
@@ -205,16 +205,16 @@ TEST_CASE("stages of a rank, shared sequences and the order of ranks have Megatr
             .find(" model.virtual_pipeline_model_parallel_size=4 model.cp_comm_type=a2a "
                   "dist.use_tp_pp_dp_mapping=true") != std::string::npos);
   layout.zero = 2;
-  CHECK(written("megatron", layout) == "megatron has no words for rank_order tp-cp-pp-dp");
+  CHECK(written("megatron", layout) == "megatron has no setting for rank_order tp-cp-pp-dp");
   layout.zero = 0;
   layout.rank_order = "tp-pp-dp";
-  CHECK(written("megatron", layout) == "megatron has no words for rank_order tp-pp-dp");
+  CHECK(written("megatron", layout) == "megatron has no setting for rank_order tp-pp-dp");
   layout.cp = 1;
   layout.cp_mode = "ring";
   CHECK(written("megatron", layout).find(" --use-tp-pp-dp-mapping") != std::string::npos);
-  CHECK(written("nanotron", layout) == "nanotron has no words for vpp 4");
+  CHECK(written("nanotron", layout) == "nanotron has no setting for vpp 4");
   layout.vpp = 1;
-  CHECK(written("gpt-neox", layout) == "gpt-neox has no words for rank_order tp-pp-dp");
+  CHECK(written("gpt-neox", layout) == "gpt-neox has no setting for rank_order tp-pp-dp");
 }
 
 TEST_CASE(
@@ -253,9 +253,9 @@ TEST_CASE(
   layout.experts = 0;
   CHECK(written("megatron", layout).find(" --cuda-graph-impl local ") != std::string::npos);
   layout.zero = 0;
-  CHECK(written("megatron", layout) == "megatron has no words for offload optimizer with zero 0");
-  CHECK(written("nanotron", {.recompute = "moe"}) == "nanotron has no words for recompute moe");
-  CHECK(written("gpt-neox", {.offload = "all"}) == "gpt-neox has no words for offload all");
+  CHECK(written("megatron", layout) == "megatron has no setting for offload optimizer with zero 0");
+  CHECK(written("nanotron", {.recompute = "moe"}) == "nanotron has no setting for recompute moe");
+  CHECK(written("gpt-neox", {.offload = "all"}) == "gpt-neox has no setting for offload all");
 }
 
 TEST_CASE("equal virtual stages count the embedding and the head as Megatron's layers") {
@@ -281,7 +281,7 @@ TEST_CASE("equal virtual stages count the embedding and the head as Megatron's l
   // Two words for what else is another layout have none.
   layout.last_stage_layers = 3;
   CHECK(written("megatron", layout) ==
-      "megatron has no words for first_stage_layers 7 of layers 126");
+      "megatron has no setting for first_stage_layers 7 of layers 126");
 }
 
 TEST_CASE("what Megatron's lists of modules and graphs mean") {
@@ -333,21 +333,21 @@ TEST_CASE("torchtitan is told that stages are even, or by how much they are not"
       "pipeline_parallel_first_stage_less_layers = 0\n"
       "pipeline_parallel_last_stage_less_layers = 1\n");
   CHECK(less({.pp = 4, .grad_accum = 8, .layers = 32, .first_stage_layers = 14}) ==
-      "torchtitan has no words for first_stage_layers 14 of layers 32");
+      "torchtitan has no setting for first_stage_layers 14 of layers 32");
 }
 
 TEST_CASE("experts of torchtitan are whole beside tp, as it spreads them over its ranks") {
   TrainerLayout layout{
       .dp = 4, .tp = 2, .ep = 8, .grad_accum = 1, .zero = 3, .sequence_parallel = true};
   CHECK(written("torchtitan", layout) ==
-      "torchtitan has no words for expert_tp 0 with ep 8 and tp 2");
+      "torchtitan has no setting for expert_tp 0 with ep 8 and tp 2");
   layout.expert_tp = 1;
   CHECK(written("torchtitan", layout).find("expert_parallel_degree = 8") != std::string::npos);
   layout.offload = "all";
   CHECK(written("torchtitan", layout).find("enable_cpu_offload = true") != std::string::npos);
   layout.offload = "optimizer";
-  CHECK(
-      written("torchtitan", layout) == "torchtitan has no words for offload optimizer with zero 3");
+  CHECK(written("torchtitan", layout) ==
+      "torchtitan has no setting for offload optimizer with zero 3");
 }
 
 TEST_CASE("DeepSpeed's offload: the optimizer's state, or parameters too") {
@@ -364,7 +364,7 @@ TEST_CASE("DeepSpeed's offload: the optimizer's state, or parameters too") {
   CHECK(read(R"("stage": 3, "offload_optimizer": {"device": "nvme"})") ==
       "offload_optimizer.device: 'nvme' is none of none, cpu");
   CHECK(written("deepspeed", {.zero = 2, .offload = "all"}) ==
-      "deepspeed has no words for offload all with zero 2");
+      "deepspeed has no setting for offload all with zero 2");
 }
 
 TEST_CASE("torchtitan's schedules with two stages for each rank") {
@@ -376,10 +376,10 @@ TEST_CASE("torchtitan's schedules with two stages for each rank") {
       std::string::npos);
   layout.vpp = 1;
   layout.schedule = "zb-h1";
-  CHECK(written("torchtitan", layout) == "torchtitan has no words for schedule zb-h1");
+  CHECK(written("torchtitan", layout) == "torchtitan has no setting for schedule zb-h1");
   layout.vpp = 4;
   layout.schedule = "1f1b";
-  CHECK(written("torchtitan", layout) == "torchtitan has no words for vpp 4");
+  CHECK(written("torchtitan", layout) == "torchtitan has no setting for vpp 4");
 }
 
 TEST_CASE("stages of a rank are read from the layers of each") {
@@ -570,14 +570,14 @@ TEST_CASE("megatron-bridge's dataset owns the length of a sample") {
 TEST_CASE("no axis is dropped in silence") {
   const TrainerLayout experts{.dp = 4, .ep = 2};
   for (const auto* trainer : {"deepspeed", "gpt-neox", "picotron", "llm-foundry"})
-    CHECK(written(trainer, experts) == fmt::format("{} has no words for ep 2", trainer));
+    CHECK(written(trainer, experts) == fmt::format("{} has no setting for ep 2", trainer));
   const TrainerLayout split{.dp = 2, .tp = 2, .sequence_parallel = true};
   for (const auto* trainer : {"deepspeed", "picotron", "llm-foundry"})
     CHECK(written(trainer, split) ==
-        fmt::format("{} has no words for sequence_parallel true", trainer));
+        fmt::format("{} has no setting for sequence_parallel true", trainer));
   // Its tensor parallelism always splits the sequence too.
   CHECK(written("torchtitan", {.dp = 2, .tp = 2, .zero = 3}) ==
-      "torchtitan has no words for sequence_parallel false with tp 2");
+      "torchtitan has no setting for sequence_parallel false with tp 2");
   CHECK(written("torchtitan", {.dp = 2, .tp = 2, .zero = 3, .sequence_parallel = true})
             .starts_with("[training]"));
   const auto titan =
@@ -599,7 +599,8 @@ TEST_CASE("both Megatrons are told the format of checkpoints that their FSDP ass
 TEST_CASE("stages of a rank need a pipeline") {
   const TrainerLayout layout{.dp = 2, .pp = 1, .vpp = 2};
   for (const auto* trainer : {"megatron", "megatron-bridge", "torchtitan"})
-    CHECK(written(trainer, layout) == fmt::format("{} has no words for vpp 2 with pp 1", trainer));
+    CHECK(
+        written(trainer, layout) == fmt::format("{} has no setting for vpp 2 with pp 1", trainer));
 }
 
 TEST_CASE("overlap has Megatron's words, by what is sharded") {
@@ -625,7 +626,7 @@ TEST_CASE("overlap has Megatron's words, by what is sharded") {
     CHECK(written("megatron", layout).ends_with(one.megatron));
     CHECK(written("megatron-bridge", layout).ends_with(one.bridge));
     if (!one.overlap)
-      CHECK(written("gpt-neox", layout) == "gpt-neox has no words for overlap false");
+      CHECK(written("gpt-neox", layout) == "gpt-neox has no setting for overlap false");
   }
 }
 
@@ -633,7 +634,8 @@ TEST_CASE("gpt-neox shards gradients and weights only without its pipeline engin
   CHECK(written("gpt-neox", {.zero = 1}).starts_with("pipe_parallel_size: 1\n"));
   CHECK(written("gpt-neox", {.zero = 2}).starts_with("pipe_parallel_size: 0\n"));
   CHECK(written("gpt-neox", {.zero = 3}).starts_with("pipe_parallel_size: 0\n"));
-  CHECK(written("gpt-neox", {.pp = 2, .zero = 2}) == "gpt-neox has no words for zero 2 with pp 2");
+  CHECK(
+      written("gpt-neox", {.pp = 2, .zero = 2}) == "gpt-neox has no setting for zero 2 with pp 2");
   const auto read = layout_of("gpt-neox", "pipe_parallel_size: 0\nstage: 3\n", 4);
   REQUIRE(read);
   CHECK(read->pp == 1);

@@ -82,7 +82,7 @@ TEST_CASE("a point that a trainer does not start is printed for none") {
     layout.sequence_parallel = true;
     CHECK(refusal(trainer, layout, model).empty());
     layout.vpp = 2;
-    CHECK(refusal(trainer, layout, model).find("has no words for vpp 2 with pp 1") !=
+    CHECK(refusal(trainer, layout, model).find("has no setting for vpp 2 with pp 1") !=
         std::string::npos);
     layout.pp = 4;
     layout.grad_accum = 6;
