@@ -181,7 +181,8 @@ class Store {
   virtual ~Store() = default;
 
   [[nodiscard]] virtual Result<std::optional<LeaseHolder>> lease_holder() = 0;
-  /// Takes the lease: epoch + 1. Whether that is right is the caller's to know.
+  /// Takes the lease: the greater of the database's epoch and the claim's, + 1. Whether that is
+  /// right is the caller's to know.
   [[nodiscard]] virtual Result<LeaseHolder> take_lease(LeaseHolder claim) = 0;
   /// A fault of kind `rejected` if another epoch holds it: this process must write no more.
   [[nodiscard]] virtual Result<void> renew_lease(Timestamp now) = 0;

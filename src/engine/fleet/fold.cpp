@@ -346,12 +346,21 @@ struct LineFolder {
       fold.world.see_node({claimed.node, claimed.host, at, allocation.id, true});
   }
   void operator()(const Beat&) const {}
+  /// True if the lead speaks of another attempt than the row with that id. A database that was
+  /// put back from a backup gave the id once more, in this allocation or in another one.
+  [[nodiscard]] bool is_anothers(AttemptId id, const std::string& nonce) const {
+    const AttemptRow* attempt = fold.world.attempt(id);
+    if (attempt == nullptr) return false;
+    return attempt->allocation != allocation.id || (!nonce.empty() && attempt->nonce != nonce);
+  }
   void operator()(const Started& started) const {
+    if (is_anothers(started.attempt, started.nonce)) return;
     allocation.started = true;
     if (control_time(allocation, started.attempt)) allocation.control_since = at;
     start_attempt(fold, started.attempt, at);
   }
   void operator()(const Ended& ended) const {
+    if (is_anothers(ended.attempt, ended.nonce)) return;
     Ending ending = ended.ending;
     // A missing program counts as no start: an allocation of such attempts has started nothing.
     if (ending.start_error != 0 && !is_side(ended.attempt)) allocation.started = false;
@@ -423,6 +432,7 @@ struct LineFolder {
     allocation.draining = true;
   }
   void operator()(const Revoked& revoked) const {
+    if (is_anothers(revoked.attempt, "")) return;
     if (const auto time = control_time(allocation, revoked.attempt))
       return take_control(fold, policy, allocation, *time, {}, "no time was left for the control");
     // Given back unasked: there is no time left for it, or its lead leaves. It would come back

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace shardsweep::sqlite {
 
 std::optional<LeaseHolder> lease_holder(Database& database) {
@@ -20,7 +22,7 @@ Lease::Lease(Database& database)
 
 LeaseHolder Lease::take(LeaseHolder claim) {
   Transaction transaction(database_);
-  claim.epoch = database_.integer("SELECT epoch FROM lease") + 1;
+  claim.epoch = std::max(database_.integer("SELECT epoch FROM lease"), claim.epoch) + 1;
   Statement(database_,
       "UPDATE lease SET held = 1, host = ?, boot_id = ?, pid = ?, pid_start = ?, "
       "since = ?, renewed = ?, epoch = ?")
