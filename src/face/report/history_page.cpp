@@ -79,8 +79,8 @@ Chart chart_of_series(const HistorySeries& series) {
     }
     level.points.push_back({place, series.answer.levels[i]});
   }
-  // One point has no level.
-  if (series.points.size() > 1) chart.series.push_back(std::move(level));
+  // One point has no level, and neither have points that differ too much.
+  if (series.points.size() > 1 && series.answer.levelled) chart.series.push_back(std::move(level));
   chart.series.push_back(std::move(measured));
   return chart;
 }

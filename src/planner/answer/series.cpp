@@ -486,6 +486,10 @@ std::string only_nodes(const std::vector<SeriesPoint>& points, std::size_t from,
   return points[from].nodes;
 }
 
+bool is_sure(const SpeedVerdict& verdict) {
+  return verdict.difference == Difference::faster || verdict.difference == Difference::slower;
+}
+
 SpeedVerdict undecided_because(SpeedVerdict verdict, Open open, std::string reason) {
   verdict.difference = Difference::undecided;
   verdict.open = open;
@@ -496,9 +500,17 @@ SpeedVerdict undecided_because(SpeedVerdict verdict, Open open, std::string reas
 /// Says of a fitted series what its changes are, and what each point says.
 class SeriesJudge {
  public:
-  SeriesJudge(const std::vector<SeriesPoint>& points, const SeriesFit& fit,
-      const std::vector<double>& rest, const SeriesSettings& settings, const Noise& noise)
-      : points_(points), fit_(fit), sums_(rest.size() + 1), settings_(settings), noise_(noise) {
+  /// `own`: log speeds that are left for levels; `rest`: the same without spikes.
+  SeriesJudge(const std::vector<SeriesPoint>& points, const SeriesFit& fit, bool levelled,
+      std::vector<double> own, const std::vector<double>& rest, const SeriesSettings& settings,
+      const Noise& noise)
+      : points_(points),
+        fit_(fit),
+        levelled_(levelled),
+        own_(std::move(own)),
+        sums_(rest.size() + 1),
+        settings_(settings),
+        noise_(noise) {
     std::partial_sum(rest.begin(), rest.end(), sums_.begin() + 1);
   }
 
@@ -519,11 +531,23 @@ class SeriesJudge {
     return (sums_[end] - sums_[from]) / static_cast<double>(end - from);
   }
 
+  [[nodiscard]] LayoutSpeed side(
+      std::size_t from, std::size_t end, std::size_t near, double log_level) const {
+    return side_of_series(points_, from, end, near, log_level + fit_.drift * points_[near].at);
+  }
+
   [[nodiscard]] SpeedVerdict between(std::size_t from, std::size_t first, std::size_t end) const {
-    const double at = fit_.drift * points_[first].at;
-    return compared(side_of_series(points_, first, end, first, mean(first, end) + at),
-        side_of_series(points_, from, first, first, mean(from, first) + at), noise_,
-        settings_.resolve);
+    return compared(side(first, end, first, mean(first, end)),
+        side(from, first, first, mean(from, first)), noise_, settings_.resolve);
+  }
+
+  /// The point alone, as it was measured, compared to its level before it; to the point before
+  /// it if there is no level.
+  [[nodiscard]] SpeedVerdict alone(std::size_t from, std::size_t point) const {
+    const bool one = !levelled_ || point - from == 1;
+    if (one) from = point - 1;
+    return compared(side(point, point + 1, point, own_[point]),
+        side(from, point, point, one ? own_[from] : mean(from, point)), noise_, settings_.resolve);
   }
 
   static SpeedVerdict first_point() {
@@ -542,8 +566,7 @@ class SeriesJudge {
     const auto first = fit_.firsts[level];
     const auto end = end_of_level(fit_, level, points_.size());
     auto verdict = between(from, first, end);
-    if (verdict.difference != Difference::faster && verdict.difference != Difference::slower)
-      return verdict;
+    if (!is_sure(verdict)) return verdict;
     if (std::abs(verdict.share) <= settings_.resolve) return too_small(std::move(verdict));
     const auto before = only_nodes(points_, from, first);
     const auto after = only_nodes(points_, first, end);
@@ -556,12 +579,11 @@ class SeriesJudge {
     return undecided_because(std::move(verdict), Open::mixed_state, std::move(reason));
   }
 
-  /// Verdict of the points from `point` on over those before it in their level: no change was
-  /// found here, so FASTER and SLOWER become UNDECIDED.
+  /// Verdict of a point over those before it in its level: no change was found here, so FASTER
+  /// and SLOWER become UNDECIDED.
   [[nodiscard]] SpeedVerdict within(std::size_t from, std::size_t point, std::size_t end) const {
-    auto verdict = between(from, point, end);
-    if (verdict.difference != Difference::faster && verdict.difference != Difference::slower)
-      return verdict;
+    auto verdict = alone(from, point);
+    if (!is_sure(verdict)) return verdict;
     if (std::abs(verdict.share) <= settings_.resolve) return too_small(std::move(verdict));
     const bool lone = end - point < 2;
     auto reason = lone
@@ -574,7 +596,9 @@ class SeriesJudge {
 
   const std::vector<SeriesPoint>& points_;
   const SeriesFit& fit_;
-  std::vector<double> sums_;  ///< running sums of the log speeds that are left for levels
+  bool levelled_;
+  std::vector<double> own_;
+  std::vector<double> sums_;  ///< running sums of the log speeds without spikes
   const SeriesSettings& settings_;
   const Noise& noise_;
 };
@@ -588,16 +612,14 @@ std::pair<SeriesFit, Noise> fitted(const std::vector<SeriesPoint>& points,
   Noise noise = settings.elsewhere;
   if (tells) noise = {noise_of_neighbours(numbers), static_cast<std::int64_t>(count) - 1};
   noise.of_run = std::max(noise.of_run, floor);
+  const std::size_t least = count >= 4 ? 2 : 1;
   if (!noise.known()) {
-    SeriesFit flat;
-    double sum = 0;
-    for (const double one : numbers.log_speed)
-      sum += one;
-    flat.levels = {sum / static_cast<double>(count)};
-    return {flat, noise};
+    if (least == 1) return {SeriesFit(), noise};
+    // A change that is plain beside its neighbours is seen, if only in doubt.
+    const double guess = std::max({noise_of_neighbours(numbers), floor, exact});
+    return {SeriesFitter(numbers, guess, static_cast<double>(count), least).best(), noise};
   }
   noise.of_run = std::max(noise.of_run, exact);
-  const std::size_t least = count >= 4 ? 2 : 1;
   const auto freedom = static_cast<double>(noise.freedom);
   if (!tells) return {SeriesFitter(numbers, noise.of_run, freedom, least).best(), noise};
   // First levels at a discount, because a step that is missed would count as noise; then by the
@@ -614,13 +636,19 @@ std::pair<SeriesFit, Noise> fitted(const std::vector<SeriesPoint>& points,
   return {fit, noise};
 }
 
+/// True if more than half of the points are no spikes: only these have a level.
+bool mostly_equal(const std::vector<double>& own, const std::vector<double>& without_spikes) {
+  std::size_t equal = 0;
+  for (std::size_t i = 0; i < own.size(); ++i)
+    equal += own[i] == without_spikes[i] ? 1 : 0;
+  return 2 * equal > own.size();
+}
+
 }  // namespace
 
 const SeriesChange* SeriesAnswer::last_sure() const {
-  const auto found = std::find_if(changes.rbegin(), changes.rend(), [](const auto& one) {
-    return one.verdict.difference == Difference::faster ||
-        one.verdict.difference == Difference::slower;
-  });
+  const auto found = std::find_if(changes.rbegin(), changes.rend(),
+      [](const SeriesChange& one) { return is_sure(one.verdict); });
   return found == changes.rend() ? nullptr : &*found;
 }
 
@@ -628,8 +656,7 @@ double SeriesAnswer::loss() const {
   double level = 1;
   double best = 1;
   for (const auto& change : changes) {
-    const auto difference = change.verdict.difference;
-    if (difference != Difference::faster && difference != Difference::slower) continue;
+    if (!is_sure(change.verdict)) continue;
     level *= 1 + change.verdict.share;
     best = std::max(best, level);
   }
@@ -646,14 +673,17 @@ SeriesAnswer answer_of_series(
   answer.noise = noise;
   answer.drift = std::expm1(fit.drift);
   answer.by_nodes = !fit.of_node.empty();
+  auto own = by.explained(fit);
+  auto rest = own;
+  if (noise.of_run > 0) rest = without_spikes(rest, noise.of_run, numbers.first_alone ? 1 : 0);
+  answer.levelled = fit.firsts.size() > 1 || (noise.known() && mostly_equal(own, rest));
   for (std::size_t level = 0; level < fit.firsts.size(); ++level) {
     for (auto i = fit.firsts[level]; i < end_of_level(fit, level, points.size()); ++i)
-      answer.levels.push_back(
-          std::exp(fit.levels[level] + fit.drift * points[i].at + by.effect(fit, i)));
+      answer.levels.push_back(answer.levelled
+              ? std::exp(fit.levels[level] + fit.drift * points[i].at + by.effect(fit, i))
+              : points[i].speed);
   }
-  auto rest = by.explained(fit);
-  if (noise.of_run > 0) rest = without_spikes(rest, noise.of_run, numbers.first_alone ? 1 : 0);
-  SeriesJudge(points, fit, rest, settings, noise).judge(answer);
+  SeriesJudge(points, fit, answer.levelled, std::move(own), rest, settings, noise).judge(answer);
   return answer;
 }
 

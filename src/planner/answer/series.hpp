@@ -55,15 +55,18 @@ struct SeriesChange {
 };
 
 struct SeriesAnswer {
-  /// Verdict of each point: from it to the end of its level, compared to its level before it. The
-  /// first point of a level has the verdict of the change. The very first one has nothing before
-  /// it.
+  /// Verdict of each point compared to its level before it, or to the point before it if there
+  /// is no level. The first point of a level has the verdict of the change. The very first one
+  /// has nothing before it.
   std::vector<SpeedVerdict> points{};
   std::vector<double> levels{};  ///< the fitted speed at each point, on its nodes
   std::vector<SeriesChange> changes{};
   Noise noise{};          ///< noise of one measurement of this series
   double drift = 0;       ///< share by which the speed grows per unit of `at`; 0: none
   bool by_nodes = false;  ///< nodes differ in speed, and the levels allow for it
+  /// False: the points differ too much for a level, or their noise is not known and no change is
+  /// plain. Each point is then its own level.
+  bool levelled = true;
 
   /// The last change that is FASTER or SLOWER; null: there is none.
   [[nodiscard]] const SeriesChange* last_sure() const;

@@ -101,7 +101,8 @@ std::string unknown_reason(
   if (verdict.within_rounding)
     return fmt::format("{} is within {}", signed_percent(verdict.share),
         rounding_text(first.resolution + second.resolution));
-  return "noise unknown: no layout ran twice on either side";
+  return first.mean ? "noise unknown: too few measurements to tell it"
+                    : "noise unknown: no layout ran twice on either side";
 }
 
 }  // namespace

@@ -203,6 +203,46 @@ TEST_CASE("a step by clocks or beside load is undecided as everywhere") {
   CHECK(answer_of_series(points).changes.front().verdict.open == Open::load);
 }
 
+TEST_CASE("a drop among points too few to tell their noise is seen in doubt") {
+  const auto one = answer_of_series(joined(around(1000, 3, 0), around(500, 1, 0)));
+  CHECK(one.changes.empty());
+  CHECK(one.points.back().share == doctest::Approx(-0.5));
+  CHECK(one.points.back().reason == "noise unknown: too few measurements to tell it");
+  const auto two = answer_of_series(joined(around(1000, 3, 0), around(500, 2, 0)));
+  REQUIRE(two.changes.size() == 1);
+  CHECK(two.changes[0].first == 3);
+  CHECK(two.changes[0].verdict.share == doctest::Approx(-0.5));
+}
+
+TEST_CASE("a point is compared as it was measured with what is before it") {
+  const auto shares = [](const SeriesAnswer& answer) {
+    std::vector<double> found;
+    for (std::size_t i = 1; i < answer.points.size(); ++i)
+      found.push_back(std::round(1000 * answer.points[i].share) / 1000);
+    return found;
+  };
+  const std::vector<SeriesPoint> points = joined(joined(around(5120, 1, 0), around(6827, 1, 0)),
+      joined(around(10240, 1, 0), around(5120, 1, 0)));
+  const std::vector<double> one_by_one{0.333, 0.5, -0.5};
+  const std::vector<SeriesPoint> first_three(points.begin(), points.end() - 1);
+  CHECK(shares(answer_of_series(first_three)) == std::vector<double>{0.333, 0.5});
+  // Neither an unknown noise nor one that is far smaller than the differences makes them level.
+  for (const Noise elsewhere : {Noise{}, Noise{1e-5, 4}}) {
+    const auto answer = answer_of_series(points, {.elsewhere = elsewhere});
+    CHECK(shares(answer) == one_by_one);
+    CHECK(answer.levels == std::vector<double>{5120, 6827, 10240, 5120});
+  }
+  // A lone slow run is no change, and is as slow as it is.
+  auto lone = joined(joined(around(1000, 8, 0), around(500, 1, 0)), around(1000, 4, 0));
+  const auto answer = answer_of_series(lone);
+  CHECK(answer.changes.empty());
+  CHECK(answer.points[8].share == doctest::Approx(-0.5));
+  CHECK(answer.points[8].difference == Difference::undecided);
+  CHECK(answer.points[9].share == doctest::Approx(0).epsilon(0.001));
+  lone.resize(9);
+  CHECK(answer_of_series(lone).points.back().share == doctest::Approx(-0.5));
+}
+
 TEST_CASE("two points are judged by the noise of others or not at all") {
   const auto points = joined(around(1000, 1, 0), around(900, 1, 0));
   const auto alone = answer_of_series(points);
