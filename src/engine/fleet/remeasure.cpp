@@ -198,7 +198,9 @@ class OneLayout {
     std::string image;
     if (input_.asked.on == RemeasureOn::image)
       image = fmt::format("; image {} in place of {}", input_.is, input_.was);
-    const auto& verdict = slower ? change->verdict : series.points.back();
+    // A drop in doubt is no regression, but it is said until the layout is as fast again.
+    const auto* stands = slower ? change : series.standing();
+    const auto& verdict = stands == nullptr ? series.points.back() : stands->verdict;
     const auto text = fmt::format("{} ({} now, {} before{})", verdict_text(verdict),
         counted(now, "run"), counted(before, "run"), image);
     const bool is_news = !was_slower() || (shown && verdict.difference == Difference::slower);

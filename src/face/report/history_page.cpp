@@ -91,7 +91,8 @@ std::string undecided_losses(const History& history) {
   double most = 0;
   for (const auto& series : history.series) {
     const auto& verdict = series.verdict();
-    if (verdict.difference != Difference::undecided || verdict.share >= 0) continue;
+    if (verdict.difference != Difference::undecided || -verdict.share <= series.answer.resolve)
+      continue;
     ++count;
     most = std::max(most, -verdict.share);
   }
@@ -163,9 +164,10 @@ Drawing history_picture(const History& history) {
     auto chart = chart_of_series(series);
     constexpr double height = 220;
     chart.height = height;
-    chart.title += fmt::format(": {}", word_of(series.verdict().difference));
-    if (series.since() < series.points.size())
-      chart.title += " by " + percent_text(std::abs(series.verdict().share));
+    const auto& verdict = series.verdict();
+    chart.title += series.since() < series.points.size()
+        ? fmt::format(": {} by {}", verdict_words(verdict), percent_text(std::abs(verdict.share)))
+        : fmt::format(": {}", word_of(verdict.difference));
     drawings.push_back(chart_picture(chart));
   }
   return stacked(std::move(drawings));

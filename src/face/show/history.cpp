@@ -243,17 +243,17 @@ std::vector<double> speeds_of(const HistorySeries& series) {
 }  // namespace
 
 std::size_t HistorySeries::since() const {
-  const auto* change = answer.last_sure();
+  const auto* change = answer.standing();
   return change == nullptr ? points.size() : change->first;
 }
 
 const SpeedVerdict& HistorySeries::verdict() const {
-  const auto* change = answer.last_sure();
+  const auto* change = answer.standing();
   return change == nullptr ? answer.points.back() : change->verdict;
 }
 
 std::string HistorySeries::reason() const {
-  const auto* change = answer.last_sure();
+  const auto* change = answer.standing();
   return change == nullptr ? newest_reason
                            : reasons[static_cast<std::size_t>(change - answer.changes.data())];
 }
@@ -421,11 +421,35 @@ std::string history_sentence(const HistorySeries& series) {
         verdict.share < 0 ? "slower" : "faster",
         reason.empty() ? std::string() : fmt::format(" ({})", reason), verdict.reason);
   }
-  const bool recovering = verdict.difference == Difference::faster && series.loss > 0;
-  return fmt::format("{} by {} since {}: {}{}", word_of(verdict.difference),
+  const bool recovering = verdict.share > 0 && series.loss > 0;
+  const bool in_doubt = verdict.difference == Difference::undecided;
+  return fmt::format("{} by {} since {}: {}{}{}", verdict_words(verdict),
       percent_text(std::abs(verdict.share)), when_text(series.points[since].run),
       reason.empty() ? std::string("nothing else that is known changed") : reason,
+      in_doubt ? "; UNDECIDED: " + verdict.reason : std::string(),
       recovering ? fmt::format("; still {} below its best", percent_text(series.loss)) : "");
+}
+
+std::string history_doubts(const History& history) {
+  constexpr std::size_t most = 3;
+  std::vector<std::string> lines;
+  for (const auto& series : history.series) {
+    const auto& verdict = series.verdict();
+    const bool in_doubt = series.since() < series.points.size() &&
+        verdict.difference == Difference::undecided && verdict.share < 0;
+    if (!in_doubt) continue;
+    if (lines.size() == most) {
+      lines.emplace_back("More look slower: see the table.");
+      break;
+    }
+    lines.push_back(fmt::format("{} {}.", series.title, history_sentence(series)));
+  }
+  return fmt::to_string(fmt::join(lines, "\n"));
+}
+
+std::string verdict_words(const SpeedVerdict& verdict) {
+  if (verdict.difference != Difference::undecided) return std::string(word_of(verdict.difference));
+  return verdict.share < 0 ? "looks slower" : "looks faster";
 }
 
 std::string point_sentence(const HistorySeries& series, std::size_t point) {

@@ -81,9 +81,10 @@ struct HistorySeries {
   std::string unit{"tokens/s/GPU"};  ///< unit of the speeds
   double loss = 0;  ///< share by which it is now slower than it surely was at its best
 
-  /// Verdict of the last change that is sure; else of the newest point.
+  /// Verdict of the change by which it stands as it does, sure or in doubt
+  /// (SeriesAnswer::standing); else of the newest point.
   [[nodiscard]] const SpeedVerdict& verdict() const;
-  /// Point of that change; points.size(): no change is sure.
+  /// Point of that change; points.size(): nothing changed.
   [[nodiscard]] std::size_t since() const;
   /// Reason of that change, or of the newest point; empty if nothing known changed.
   [[nodiscard]] std::string reason() const;
@@ -106,13 +107,20 @@ struct History {
 /// "15 series: 3 SLOWER, 12 UNDECIDED."
 [[nodiscard]] std::string history_summary(const History& history);
 
+/// A line for each of the series, three at most, that look slower since a change in doubt: what
+/// history_sentence() says of it. Empty: none does.
+[[nodiscard]] std::string history_doubts(const History& history);
+
 /// Speeds as characters of eight heights, the last `width` of them: "▆▇▇▂▁".
 [[nodiscard]] std::string spark_text(
     const std::vector<double>& values, std::size_t width, bool utf8);
 
-/// "SLOWER by 4.2 % since 2026-11-21 03:33:58 (version 1.4 -> 1.5)"; of a series without a sure
-/// change what its newest point says.
+/// "SLOWER by 4.2 % since 2026-11-21 03:33:58 (version 1.4 -> 1.5)"; of a change in doubt "looks
+/// slower by …" with the doubt; of a series without a change what its newest point says.
 [[nodiscard]] std::string history_sentence(const HistorySeries& series);
+
+/// "SLOWER", or of an UNDECIDED verdict that matters "looks slower".
+[[nodiscard]] std::string verdict_words(const SpeedVerdict& verdict);
 
 /// Sentence on one point: "2026-11-21 03:33:58: 8,012 tokens/s/GPU, version 1.4, SLOWER: …".
 [[nodiscard]] std::string point_sentence(const HistorySeries& series, std::size_t point);

@@ -644,12 +644,34 @@ bool mostly_equal(const std::vector<double>& own, const std::vector<double>& wit
   return 2 * equal > own.size();
 }
 
+/// True if a change in doubt takes the place of the one that stood before it.
+bool outweighs(const SpeedVerdict& change, const SpeedVerdict& stood) {
+  constexpr double half = 0.5;
+  const double was = std::abs(std::log1p(stood.share));
+  const double is = std::abs(std::log1p(change.share));
+  if ((change.share < 0) == (stood.share < 0)) return is > was;
+  return !is_sure(stood) || is > half * was;
+}
+
 }  // namespace
 
 const SeriesChange* SeriesAnswer::last_sure() const {
   const auto found = std::find_if(changes.rbegin(), changes.rend(),
       [](const SeriesChange& one) { return is_sure(one.verdict); });
   return found == changes.rend() ? nullptr : &*found;
+}
+
+const SeriesChange* SeriesAnswer::standing() const {
+  const SeriesChange* stands = nullptr;
+  for (const auto& change : changes) {
+    const auto& verdict = change.verdict;
+    const bool in_doubt = verdict.difference == Difference::undecided && !verdict.within_rounding &&
+        std::abs(verdict.share) > resolve;
+    if (is_sure(verdict) ||
+        (in_doubt && (stands == nullptr || outweighs(verdict, stands->verdict))))
+      stands = &change;
+  }
+  return stands;
 }
 
 double SeriesAnswer::loss() const {
@@ -665,7 +687,7 @@ double SeriesAnswer::loss() const {
 
 SeriesAnswer answer_of_series(
     const std::vector<SeriesPoint>& points, const SeriesSettings& settings) {
-  SeriesAnswer answer;
+  SeriesAnswer answer{.resolve = settings.resolve};
   if (points.empty()) return answer;
   const auto numbers = numbers_of(points);
   const auto [fit, noise] = fitted(points, numbers, settings);

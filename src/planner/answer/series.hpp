@@ -67,9 +67,14 @@ struct SeriesAnswer {
   /// False: the points differ too much for a level, or their noise is not known and no change is
   /// plain. Each point is then its own level.
   bool levelled = true;
+  double resolve = usual_resolve;  ///< share above which a change matters
 
   /// The last change that is FASTER or SLOWER; null: there is none.
   [[nodiscard]] const SeriesChange* last_sure() const;
+  /// The change that tells how the series stands: the last sure one, unless one after it that
+  /// matters is in doubt. A doubt makes no change undone: it stands until one the other way, and
+  /// a smaller one in doubt does not hide a sure one. Null: nothing changed.
+  [[nodiscard]] const SeriesChange* standing() const;
   /// Share by which it is now slower than it surely was at its best; 0: it is not.
   [[nodiscard]] double loss() const;
 };

@@ -203,15 +203,44 @@ TEST_CASE("a step by clocks or beside load is undecided as everywhere") {
   CHECK(answer_of_series(points).changes.front().verdict.open == Open::load);
 }
 
+TEST_CASE("a change in doubt stands until one the other way") {
+  const auto beside_load = [](std::vector<SeriesPoint> points, double others_cpu) {
+    for (auto& point : points)
+      point.others_cpu = others_cpu;
+    return points;
+  };
+  const auto fast = around(1000, 6, 0.001);
+  const auto slow = beside_load(around(500, 6, 0.001), 0.5);
+  const auto dropped = answer_of_series(joined(fast, slow));
+  CHECK(dropped.last_sure() == nullptr);
+  REQUIRE(dropped.standing() != nullptr);
+  CHECK(dropped.standing()->first == 6);
+  CHECK(dropped.standing()->verdict.share == doctest::Approx(-0.5).epsilon(0.01));
+  CHECK(dropped.standing()->verdict.open == Open::load);
+  // One more of the kind hides nothing: neither a small one the same way, nor one back that is
+  // small beside it.
+  for (const double next : {490.0, 520.0}) {
+    const auto sure = joined(fast, around(500, 6, 0.001));
+    const auto more = answer_of_series(joined(sure, beside_load(around(next, 6, 0.001), 0.5)));
+    REQUIRE(more.changes.size() == 2);
+    REQUIRE(more.standing() != nullptr);
+    CHECK(more.standing()->first == 6);
+  }
+  const auto back = answer_of_series(joined(joined(fast, slow), fast));
+  REQUIRE(back.standing() != nullptr);
+  CHECK(back.standing()->first == 12);
+  CHECK(back.standing()->verdict.share == doctest::Approx(1).epsilon(0.01));
+}
+
 TEST_CASE("a drop among points too few to tell their noise is seen in doubt") {
   const auto one = answer_of_series(joined(around(1000, 3, 0), around(500, 1, 0)));
-  CHECK(one.changes.empty());
+  CHECK(one.standing() == nullptr);
   CHECK(one.points.back().share == doctest::Approx(-0.5));
   CHECK(one.points.back().reason == "noise unknown: too few measurements to tell it");
   const auto two = answer_of_series(joined(around(1000, 3, 0), around(500, 2, 0)));
-  REQUIRE(two.changes.size() == 1);
-  CHECK(two.changes[0].first == 3);
-  CHECK(two.changes[0].verdict.share == doctest::Approx(-0.5));
+  REQUIRE(two.standing() != nullptr);
+  CHECK(two.standing()->first == 3);
+  CHECK(two.standing()->verdict.share == doctest::Approx(-0.5));
 }
 
 TEST_CASE("a point is compared as it was measured with what is before it") {

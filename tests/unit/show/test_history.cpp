@@ -4,7 +4,9 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <string>
+#include <variant>
 #include <vector>
 
 using namespace shardsweep;
@@ -56,6 +58,27 @@ TEST_CASE("a change is said with what else changed there and with nothing more")
   CHECK(series.loss == doctest::Approx(0.1).epsilon(0.05));
   CHECK(history_sentence(series).find("SLOWER by 10.0 % since") == 0);
   CHECK(history_summary(history) == "1 series with 10 points: 1 SLOWER.");
+}
+
+TEST_CASE("a change in doubt is said since when and with its doubt") {
+  auto runs = ten_nights(500);
+  for (std::size_t i = 6; i < runs.size(); ++i)
+    runs[i].measured.others_cpu = 0.879;
+  const auto history = history_of(runs, HistoryOf::layout, 0.01);
+  const auto& series = history.series.front();
+  CHECK(series.since() == 6);
+  CHECK(series.loss == 0);
+  const auto sentence = history_sentence(series);
+  CHECK(sentence.find("looks slower by 50.0 % since") == 0);
+  CHECK(sentence.find("version 1 -> 2; UNDECIDED: others used up to 87.9 % of the CPUs") !=
+      std::string::npos);
+  CHECK(history_doubts(history).find("tiny, 2 GPUs, seq_len 32: dp2 tp1 looks slower by 50.0 %") ==
+      0);
+  CHECK(history_doubts(history_of(ten_nights(500), HistoryOf::layout, 0.01)).empty());
+  const auto table = history_table(history, true);
+  const auto share = std::find(table.columns.begin(), table.columns.end(), "change_share");
+  const auto& value = table.rows[0][static_cast<std::size_t>(share - table.columns.begin())];
+  CHECK(std::get<double>(value) == doctest::Approx(-0.5).epsilon(0.01));
 }
 
 TEST_CASE("the best of a cell has a point for each software and sweep") {

@@ -226,6 +226,8 @@ Result<ExitCode> show_history(const Session& session, const Options& options,
           table_style(session,
               {"model", "figure", "verdict", "change_share", "since", "changed", "history"})));
   say(history_summary(history));
+  const auto doubts = history_doubts(history);
+  if (!doubts.empty()) say(doubts);
   return code;
 }
 
