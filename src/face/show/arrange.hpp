@@ -16,7 +16,8 @@ struct ColumnShape {
   std::size_t width = 0;  ///< width of its widest text, title included
   std::size_t least = 0;  ///< least width that it needs: less than `width` if its text may fold
   std::size_t rank = 0;   ///< importance; 0: the name of a row, which folds only if it must
-  bool same = false;      ///< every row has the same text
+  bool same = false;      ///< every row has the same text, and may stand above the rows
+  bool constant = false;  ///< every row has the same text, of few rows perhaps by chance
   bool empty = false;     ///< every row has nothing
 };
 

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Decision: The answer comes first, then what tells rows of one table apart, then how sure the
 // answer is, what it costs, and last how it came about. A column that is equal in all rows
-// takes no room at all (show/arrange), so a table over one model loses nothing by `model`.
+// takes no room at all (show/arrange), so a table over one model loses nothing by `model`. The
+// order is one of all tables, but of one table only its rows tell which column they need: one
+// without which two of them would read alike comes before the rest (show/table_view).
 #include "show/column_worth.hpp"
+
+#include <shardsweep/point.hpp>
 
 #include <algorithm>
 #include <array>
@@ -33,6 +37,13 @@ std::size_t worth_of(std::string_view column) {
 
 std::size_t columns_of_worth() {
   return order.size();
+}
+
+bool names_rows(std::string_view column) {
+  constexpr std::array<std::string_view, 14> names{"model", "seq_len", "nodes", "gpus", "cluster",
+      "vars", "layout", "profile", "runner", "runner_version", "sweep", "trial", "attempt", "node"};
+  return find_axis(column) != nullptr ||
+      std::find(names.begin(), names.end(), column) != names.end();
 }
 
 bool is_prose(std::string_view column) {

@@ -13,6 +13,9 @@ namespace shardsweep {
 [[nodiscard]] std::size_t worth_of(std::string_view column);
 [[nodiscard]] std::size_t columns_of_worth();
 
+/// True if the column says what a row is of, rather than what came out.
+[[nodiscard]] bool names_rows(std::string_view column);
+
 /// True if the column's values are sentences, which may go over several lines of a row.
 [[nodiscard]] bool is_prose(std::string_view column);
 

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <iterator>
 #include <utility>
 
@@ -42,7 +43,7 @@ std::size_t rank_of(const TableStyle& style, std::string_view name, std::size_t 
   return important.size() + worth + (worth < columns_of_worth() ? 0 : place);
 }
 
-/// True if a column says what rows are of, rather than what came out.
+/// True if a column is equal in few rows on purpose.
 bool is_setting(std::string_view column) {
   return find_axis(column) != nullptr || column == "profile" || column == "runner" ||
       column == "runner_version" || column == "sweep";
@@ -54,18 +55,123 @@ ColumnShape shape_of(
   // Figures of a few rows may be equal by chance, but equal settings are so on purpose.
   const bool may_be_same = rows >= least_rows_alike || (shape.rank > 0 && is_setting(column.name));
   const auto first = rows > 0 ? column.text(0) : std::string();
-  shape.same = may_be_same && rows > 0;
+  shape.constant = rows > 0;
   shape.empty = rows > 0;
   for (std::size_t row = 0; row < rows; ++row) {
     const auto cell = column.text(row);
     shape.width = std::max(shape.width, width_of(cell));
-    shape.same = shape.same && cell == first;
+    shape.constant = shape.constant && cell == first;
     shape.empty = shape.empty && cell.empty();
   }
+  shape.same = may_be_same && shape.constant;
   const bool folds = is_prose(column.name) || shape.rank == 0;
   shape.least = folds ? std::min(shape.width, least_prose) : shape.width;
   return shape;
 }
+
+std::optional<std::size_t> width_for(const TableStyle& style) {
+  if (style.wide) return std::nullopt;
+  return style.terminal.width || style.every ? style.terminal.width : style.usual_width;
+}
+
+/// Arranges columns so that no two rows read alike that differ.
+class Arranger {
+ public:
+  Arranger(const std::vector<TextColumn>& columns, std::vector<ColumnShape> shapes,
+      std::size_t rows, const TableStyle& style)
+      : columns_(columns),
+        shapes_(std::move(shapes)),
+        rows_(rows),
+        style_(style),
+        width_(width_for(style)),
+        choice_(style.every ? Choice::every : Choice::fit),
+        arranged_(arrange(shapes_, width_, choice_)) {}
+
+  [[nodiscard]] Arrangement arranged() {
+    if (is_complete()) return arranged_;
+    move_constants();
+    tell_apart(true);
+    tell_apart(false);
+    return arranged_;
+  }
+
+ private:
+  [[nodiscard]] bool is_complete() const {
+    return rows_ < 2 || arranged_.vertical || arranged_.hidden.empty();
+  }
+
+  /// Whatever is the same in all rows goes above, as it takes the room of what is not.
+  void move_constants() {
+    auto shapes = shapes_;
+    for (auto& shape : shapes)
+      shape.same = shape.constant;
+    auto moved = arrange(shapes, width_, choice_);
+    if (moved.vertical || moved.shown.size() < 2) return;
+    shapes_ = std::move(shapes);
+    arranged_ = std::move(moved);
+  }
+
+  /// Brings hidden columns forward until those that are shown tell as many rows apart as all do.
+  /// `named`: by what rows are of, as two of them may have equal figures by chance.
+  void tell_apart(bool named) {
+    const auto counts = [&](std::size_t column) {
+      const auto& name = columns_[column].name;
+      return !named || names_rows(name) ||
+          std::find(style_.names.begin(), style_.names.end(), name) != style_.names.end();
+    };
+    while (!is_complete()) {
+      std::vector<std::size_t> keys(rows_, 0);
+      for (const auto column : arranged_.shown)
+        if (counts(column)) add(column, keys);
+      auto hidden = arranged_.hidden;
+      std::stable_sort(hidden.begin(), hidden.end(),
+          [&](std::size_t a, std::size_t b) { return shapes_[a].rank < shapes_[b].rank; });
+      const auto told = distinct(keys);
+      const auto needed = std::find_if(hidden.begin(), hidden.end(), [&](std::size_t column) {
+        if (!counts(column)) return false;
+        auto with = keys;
+        add(column, with);
+        return distinct(std::move(with)) > told;
+      });
+      if (needed == hidden.end()) return;
+      bring_forward(*needed);
+    }
+  }
+
+  /// Behind the name of a row and what was brought forward before it. A long one folds.
+  void bring_forward(std::size_t column) {
+    ++forward_;
+    for (auto& shape : shapes_)
+      if (shape.rank >= forward_) ++shape.rank;
+    auto& shape = shapes_[column];
+    shape.rank = forward_;
+    shape.least = std::min(shape.width, least_prose);
+    arranged_ = arrange(shapes_, width_, choice_);
+    const auto& hidden = arranged_.hidden;
+    if (std::find(hidden.begin(), hidden.end(), column) != hidden.end())
+      arranged_ = arrange(shapes_, width_, Choice::every);  // blocks, as lines have no room for it
+  }
+
+  void add(std::size_t column, std::vector<std::size_t>& keys) const {
+    constexpr std::size_t spread = 1'000'003;
+    for (std::size_t row = 0; row < rows_; ++row)
+      keys[row] = keys[row] * spread + std::hash<std::string>()(columns_[column].text(row));
+  }
+
+  static std::size_t distinct(std::vector<std::size_t> keys) {
+    std::sort(keys.begin(), keys.end());
+    return static_cast<std::size_t>(std::unique(keys.begin(), keys.end()) - keys.begin());
+  }
+
+  const std::vector<TextColumn>& columns_;
+  std::vector<ColumnShape> shapes_;
+  std::size_t rows_;
+  const TableStyle& style_;
+  std::optional<std::size_t> width_;
+  Choice choice_;
+  Arrangement arranged_;
+  std::size_t forward_ = 0;  ///< rank of the last column that was brought forward
+};
 
 /// Lines that are no rows of columns.
 class Lines {
@@ -116,11 +222,6 @@ void add_pairs(Lines& lines, const Pairs& pairs) {
     lines.pair(name, value, names);
 }
 
-std::optional<std::size_t> width_for(const TableStyle& style) {
-  if (style.wide) return std::nullopt;
-  return style.terminal.width || style.every ? style.terminal.width : style.usual_width;
-}
-
 class TableWriter {
  public:
   TableWriter(fmt::memory_buffer& out, std::vector<TextColumn> columns, std::size_t rows,
@@ -139,7 +240,7 @@ class TableWriter {
                         std::size_t row) { return in_charset(text(row), utf8); };
       shapes.push_back(shape_of(column, shapes.size(), rows, style));
     }
-    arranged_ = arrange(shapes, width_for(style), style.every ? Choice::every : Choice::fit);
+    arranged_ = Arranger(columns_, std::move(shapes), rows, style).arranged();
   }
 
   void write() {

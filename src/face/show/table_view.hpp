@@ -29,6 +29,8 @@ struct TableStyle {
   /// If not all columns fit, these stay before all others: the first one names a row, and the
   /// rest is what only this table knows. The others follow by their worth (column_worth.hpp).
   std::vector<std::string_view> important{};
+  /// Columns beside those of names_rows() that say what a row is of: vars.
+  std::vector<std::string_view> names{};
   bool every = false;  ///< the columns were asked for: none is moved above or left out
   bool wide = false;   ///< all columns in lines, whatever the width
   /// Width of a table in a pipe, in which columns are chosen; none: as wide as it wants to be.
@@ -39,7 +41,8 @@ struct TableStyle {
 /// table: a header line, columns two blanks apart, numbers to the right, no blanks at the ends
 /// of lines. A column without any value is left out unless it was asked for. On a terminal of
 /// limited width columns of one same value go into a line above, and those of least worth are
-/// left out and named below; if that would leave too little, each row is a block of lines. csv:
+/// left out and named below, but none without which two rows would read alike; if that would
+/// leave too little, each row is a block of lines. csv:
 /// RFC 4180 with LF, NULL an empty field. json: an array of objects, one a line, NULL null, and
 /// a real that is no number null. markdown: a table for people, with the columns in which
 /// something stands.

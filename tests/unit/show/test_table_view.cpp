@@ -164,6 +164,53 @@ TEST_CASE("columns stay by their worth, and one that is empty never does") {
   CHECK(table_text(table, style).find("MFU") != std::string::npos);
 }
 
+TEST_CASE("a column that tells rows apart is shown before one that is the same in all") {
+  const auto words = [](const char* text) { return Value(std::string(text)); };
+  const Table pair{{"model", "seq_len", "cluster", "layout", "points", "tokens_per_s_per_gpu",
+                       "verdict", "vars"},
+      {{words("tiny"), std::int64_t{32}, words("here"), words("dp2"), std::int64_t{1}, 13'149.0,
+           words("UNDECIDED"), words("compile off")},
+          {words("tiny"), std::int64_t{64}, words("here"), words("dp2"), std::int64_t{1}, 11'509.0,
+              words("UNDECIDED"), words("compile on")}}};
+  const std::vector<std::string_view> important{"model", "verdict"};
+  const TableStyle style{.terminal = {.width = 42}, .important = important};
+  CHECK(table_text(pair, style) ==
+      "same in all rows: model tiny, cluster\n"
+      "  here, layout dp2, points 1, verdict\n"
+      "  UNDECIDED\n"
+      "seq_len  tokens/s/GPU  vars\n"
+      "     32        13,149  compile off\n"
+      "     64        11,509  compile on\n");
+  // A figure goes before what the rows are of, though figures tell them apart too.
+  const Table figures{
+      {"model", "tokens_per_s_per_gpu", "train_step_ms", "peak_memory_bytes", "compile"},
+      {{words("tiny"), 13'149.0, 12.5, std::int64_t{3} << 20, words("as it is")},
+          {words("tiny"), 11'509.0, 13.5, std::int64_t{6} << 20, words("compiled")}}};
+  const TableStyle named{.terminal = {.width = 38}, .important = {"model"}, .names = {"compile"}};
+  CHECK(table_text(figures, named) ==
+      "same in all rows: model tiny\n"
+      "tokens/s/GPU  train step  compile\n"
+      "      13,149     12.5 ms  as it is\n"
+      "      11,509     13.5 ms  compiled\n"
+      "not shown: peak memory (--wide shows\n"
+      "  all)\n");
+}
+
+TEST_CASE("rows of one kind keep the column that names them") {
+  const std::string slug = "tiny-g1-dp1tp1pp1-mb4ga8-s32-fp32-";
+  Table events{{"at", "kind", "trial", "attempt", "detail"}, {}};
+  for (const std::int64_t i : {1, 2, 3, 4})
+    events.rows.push_back({std::int64_t{1'700'000'000'000'000}, std::string("completed"),
+        slug + std::to_string(i), std::int64_t{1},
+        i == 4 ? Value(std::string("after a sentence that is as long as this one")) : Value()});
+  TimeZone zone("UTC");
+  const auto text = table_text(events,
+      {.terminal = {.width = 80}, .important = {"at", "kind", "detail", "trial", "attempt"}});
+  for (const char number : {'1', '2', '3', '4'})
+    CHECK(text.find(std::string("fp32-") + number) != std::string::npos);
+  CHECK(text.find("after a sentence") != std::string::npos);
+}
+
 TEST_CASE("sentences fold within their column") {
   const Table table{{"trial", "cause"},
       {{std::string("a"),

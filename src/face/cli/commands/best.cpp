@@ -33,8 +33,11 @@ Result<ExitCode> run_best(const Session& session) {
   // A var tells cells apart as the model does.
   const auto first = std::find(table.columns.begin(), table.columns.end(), before_vars);
   const auto last = std::find(first, table.columns.end(), behind_vars);
-  important.insert(important.end(), first == last ? first : first + 1, last);
-  return print_table(table, table_style(session, std::move(important)));
+  const std::vector<std::string_view> vars(first == last ? first : first + 1, last);
+  important.insert(important.end(), vars.begin(), vars.end());
+  auto style = table_style(session, std::move(important));
+  style.names = vars;
+  return print_table(table, style);
 }
 
 }  // namespace

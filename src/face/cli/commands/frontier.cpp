@@ -26,14 +26,19 @@ struct FrontierOptions {
   std::string by = "memory";  ///< memory, nodes
 };
 
+/// Size and vars, which tell cells apart as the model does.
+std::vector<std::string_view> names_of(const Frontier& found) {
+  const auto& all = found.table.columns;
+  const auto layout = std::find(all.begin(), all.end(), "layout");
+  return {std::find(all.begin(), layout, "gpus"), layout};
+}
+
 std::vector<std::string_view> important_of(const Frontier& found) {
   std::vector<std::string_view> columns{"layout"};
   if (found.by == FrontierCost::memory) columns.emplace_back("peak_memory_bytes");
   columns.insert(columns.end(), {"tokens_per_s_per_gpu", "tokens_per_s"});
-  // A var tells cells apart as the model does.
-  const auto& all = found.table.columns;
-  const auto layout = std::find(all.begin(), all.end(), "layout");
-  columns.insert(columns.end(), std::find(all.begin(), layout, "gpus"), layout);
+  const auto names = names_of(found);
+  columns.insert(columns.end(), names.begin(), names.end());
   return columns;
 }
 
@@ -43,7 +48,9 @@ Result<ExitCode> print_frontier(const Session& session, const Options& options, 
     return deliver(table_text(found.table, options.format), options.out);
   }
   if (options.format == Format::table) drop_nodes_where_none(found.table);
-  return print_table(found.table, table_style(session, important_of(found)));
+  auto style = table_style(session, important_of(found));
+  style.names = names_of(found);
+  return print_table(found.table, style);
 }
 
 Result<ExitCode> run_frontier(const Session& session) {
