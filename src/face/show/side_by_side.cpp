@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Decision: Two sides are joined by cell and layout, and a change is named if its 95 %
-// interval says so. The sides ran at different times: a change of nodes counts as one of the
-// layout. A change that is none in clock cycles is UNDECIDED.
+// interval says so. What a side has no var of is compared with each of its values: which one
+// it would have had is not known, and the first to be named must not decide. The sides ran at
+// different times: a change of nodes counts as one of the layout. A change that is none in clock
+// cycles is UNDECIDED.
 #include "show/side_by_side.hpp"
 
 #include "answer/verdict.hpp"
@@ -11,29 +13,51 @@
 #include <shardsweep/typed_rows.hpp>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
 namespace shardsweep {
 namespace {
 
-/// Columns that name a cell: model, size, and each setting but the one that is compared. The
-/// cluster is left out if a side has one alone.
+constexpr std::array<std::string_view, 4> always_there{"model", "seq_len", "nodes", "gpus"};
+
+bool has_setting(const RankedLayouts& layouts, const std::string& name) {
+  return std::find(layouts.settings.begin(), layouts.settings.end(), name) !=
+      layouts.settings.end();
+}
+
+/// Columns that name a cell: model, size, and each setting of either side but the one that is
+/// compared. The cluster is left out if a side has one alone.
 std::vector<std::string> cell_columns(
-    const RankedLayouts& layouts, const RankedLayouts& others, std::string_view by) {
-  std::vector<std::string> columns{"model", "seq_len", "nodes", "gpus"};
-  for (const auto& name : layouts.settings) {
-    const bool on_one_cluster = name == "cluster" &&
-        std::find(others.settings.begin(), others.settings.end(), name) == others.settings.end();
-    if (!on_one_cluster) columns.push_back(name);
+    const RankedLayouts& first, const RankedLayouts& second, std::string_view by) {
+  std::vector<std::string> columns(always_there.begin(), always_there.end());
+  for (const auto* side : {&first, &second}) {
+    for (const auto& name : side->settings) {
+      const bool on_one_side = !has_setting(first, name) || !has_setting(second, name);
+      if (name == "cluster" && on_one_side) continue;
+      if (std::find(columns.begin(), columns.end(), name) == columns.end()) columns.push_back(name);
+    }
   }
   std::erase(columns, by);
   return columns;
+}
+
+/// For each column whether a side lacks it: it has no such setting at all.
+std::vector<bool> lacking(const RankedLayouts& layouts, const std::vector<std::string>& columns) {
+  std::vector<bool> lacks(columns.size());
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    const bool always =
+        std::find(always_there.begin(), always_there.end(), columns[i]) != always_there.end();
+    lacks[i] = !always && !has_setting(layouts, columns[i]);
+  }
+  return lacks;
 }
 
 /// Values of these columns; a setting that a side lacks is NULL.
@@ -110,6 +134,8 @@ class Joiner {
   Joiner(
       const RankedLayouts& first, const RankedLayouts& second, std::string_view by, double resolve)
       : columns_(cell_columns(first, second, by)),
+        first_lacks_(lacking(first, columns_)),
+        second_lacks_(lacking(second, columns_)),
         first_(joined_cells_of(first, columns_)),
         second_(joined_cells_of(second, columns_)),
         common_(common_noise(all_of(first_, second_))),
@@ -125,30 +151,53 @@ class Joiner {
   }
 
   SideBySide join() {
-    for (const auto& [key, cell] : first_) {
-      const auto partner = second_.find(key);
-      join_cell(cell.values, cell.layouts,
-          partner == second_.end() ? ByLayout() : partner->second.layouts);
+    std::map<std::vector<std::string>, std::vector<JoinedCells::const_pointer>> partners;
+    for (const auto& cell : second_)
+      partners[in_common(cell.first)].push_back(&cell);
+    std::map<JoinedCells::const_pointer, std::set<std::string>> joined;
+    for (const auto& cell : first_) {
+      for (const auto* partner : partners[in_common(cell.first)]) {
+        auto values = cell.second.values;
+        for (std::size_t i = 0; i < values.size(); ++i)
+          if (first_lacks_[i]) values[i] = partner->second.values[i];
+        for (const auto& layout : join_cell(values, cell.second.layouts, partner->second.layouts)) {
+          joined[&cell].insert(layout);
+          joined[partner].insert(layout);
+        }
+      }
     }
-    for (const auto& [key, cell] : second_) {
-      if (!first_.contains(key)) join_cell(cell.values, {}, cell.layouts);
+    for (const auto& cell : first_)
+      both_.only_first += std::ssize(cell.second.layouts) - std::ssize(joined[&cell]);
+    for (const auto& cell : second_)
+      both_.only_second += std::ssize(cell.second.layouts) - std::ssize(joined[&cell]);
+    for (std::size_t i = 0; i < columns_.size(); ++i) {
+      if (first_lacks_[i]) both_.first_lacks.push_back(columns_[i]);
+      if (second_lacks_[i]) both_.second_lacks.push_back(columns_[i]);
     }
     return std::move(both_);
   }
 
  private:
-  void join_cell(const std::vector<Value>& cell, const ByLayout& first, const ByLayout& second) {
+  /// The part of a cell's key that both sides have.
+  [[nodiscard]] std::vector<std::string> in_common(const std::vector<std::string>& key) const {
+    std::vector<std::string> common;
+    for (std::size_t i = 0; i < key.size(); ++i)
+      if (!first_lacks_[i] && !second_lacks_[i]) common.push_back(key[i]);
+    return common;
+  }
+
+  /// The layouts that both have measured.
+  std::vector<std::string> join_cell(
+      const std::vector<Value>& cell, const ByLayout& first, const ByLayout& second) {
+    std::vector<std::string> joined;
     for (const auto& [layout, measured] : first) {
       const auto partner = second.find(layout);
-      if (partner == second.end()) {
-        ++both_.only_first;
-      } else {
-        add_layout(cell, layout, measured.ranked, partner->second.ranked);
-      }
+      if (partner == second.end()) continue;
+      joined.push_back(layout);
+      add_layout(cell, layout, measured.ranked, partner->second.ranked);
     }
-    both_.only_second += std::count_if(
-        second.begin(), second.end(), [&](const auto& one) { return !first.contains(one.first); });
-    if (!first.empty() && !second.empty()) add_winners(cell, first, second);
+    add_winners(cell, first, second);
+    return joined;
   }
 
   void add_layout(const std::vector<Value>& cell, const std::string& layout,
@@ -204,12 +253,21 @@ class Joiner {
   }
 
   std::vector<std::string> columns_;
+  std::vector<bool> first_lacks_;
+  std::vector<bool> second_lacks_;
   JoinedCells first_;
   JoinedCells second_;
   Noise common_;
   double resolve_;
   SideBySide both_;
 };
+
+/// " a has no compile, so its layouts stand beside each value of it."; empty: it has all.
+std::string lacking_text(const Side& side, const std::vector<std::string>& settings) {
+  if (settings.empty()) return {};
+  return fmt::format(" {} has no {}, so its layouts stand beside each value of {}.", side.name,
+      fmt::join(settings, " and no "), settings.size() == 1 ? "it" : "them");
+}
 
 }  // namespace
 
@@ -249,6 +307,7 @@ std::string summary_text(const SideBySide& both, const Side& first, const Side& 
   if (!open.empty()) text += fmt::format(" ({})", open);
   text += fmt::format(". {} only in {}, {} only in {}.", grouped(both.only_first), first.name,
       grouped(both.only_second), second.name);
+  text += lacking_text(first, both.first_lacks) + lacking_text(second, both.second_lacks);
   const auto cells = static_cast<std::int64_t>(both.winners.rows.size());
   if (cells > 0)
     text += fmt::format(" The fastest layout differs in {} of {}{}.", grouped(both.changed_winners),

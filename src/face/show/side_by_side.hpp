@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace shardsweep {
 
@@ -27,6 +28,9 @@ struct SideBySide {
   std::array<std::int64_t, 4> counts{};  ///< layouts of `rows` by Difference
   std::int64_t only_first = 0;           ///< layouts without a partner
   std::int64_t only_second = 0;
+  /// Settings that a side lacks and the other one has.
+  std::vector<std::string> first_lacks{};
+  std::vector<std::string> second_lacks{};
   std::int64_t changed_winners = 0;
   std::int64_t sure_changes = 0;  ///< of these, those whose new winner leads the old one for sure
   /// By how much the layout that lost most has lost, among those that are SLOWER.
@@ -39,7 +43,8 @@ struct SideBySide {
   std::array<std::int64_t, word_table<Open>.size()> open_counts{};  ///< UNDECIDED layouts by reason
 };
 
-/// Joined by cell and layout. `by`: the column that tells the sides apart; it is no part of a
+/// Joined by cell and layout. A side without a setting of the other is joined with each of its
+/// values. `by`: the column that tells the sides apart; it is no part of a
 /// cell. Of several measurements of one layout on one side, the one counts that stands first in
 /// its answer.
 [[nodiscard]] SideBySide side_by_side(

@@ -3,7 +3,11 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <ostream>
+#include <string>
+#include <vector>
 
 using namespace shardsweep;
 
@@ -68,6 +72,38 @@ TEST_CASE("the column that is compared is no part of a cell, another var is") {
   const auto apart = side_by_side(before, after, "sweep", one_percent);
   CHECK(apart.rows.rows.empty());
   CHECK(apart.only_first + apart.only_second == 2);
+}
+
+TEST_CASE("a side without a var is compared with each of its values, whichever side it is") {
+  auto plain = side("plain", {layout("dp8", 100, 2, 0.002)});
+  auto varied = side("varied",
+      {layout("dp8", 99, 2, 0.002), layout("dp8", 50, 2, 0.002), layout("tp8", 40, 2, 0.002)});
+  varied.layouts.columns.emplace_back("compile");
+  for (std::size_t i = 0; i < varied.layouts.rows.size(); ++i)
+    varied.layouts.rows[i].emplace_back(std::string(i == 0 ? "off" : "on"));
+  const auto values = [](const SideBySide& both) {
+    const auto& columns = both.rows.columns;
+    const auto at = std::find(columns.begin(), columns.end(), "compile") - columns.begin();
+    std::vector<Value> found;
+    for (const auto& row : both.rows.rows)
+      found.push_back(row[static_cast<std::size_t>(at)]);
+    return found;
+  };
+  const std::vector<Value> each{std::string("off"), std::string("on")};
+  const auto there = side_by_side(plain, varied, "sweep", one_percent);
+  CHECK(values(there) == each);
+  CHECK(there.only_first == 0);
+  CHECK(there.only_second == 1);
+  CHECK(there.winners.rows.size() == 2);
+  const auto back = side_by_side(varied, plain, "sweep", one_percent);
+  CHECK(values(back) == each);
+  CHECK(back.only_first == 1);
+  CHECK(back.only_second == 0);
+  CHECK(summary_text(back, varied, plain)
+            .find("plain has no compile, so its layouts stand beside "
+                  "each value of it.") != std::string::npos);
+  CHECK(summary_text(there, plain, varied).find("plain has no compile") != std::string::npos);
+  CHECK(summary_text(there, plain, plain).find("varied has no") == std::string::npos);
 }
 
 TEST_CASE("a loss that noise explains is none, one of unknown noise is kept apart") {
