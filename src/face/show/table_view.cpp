@@ -5,6 +5,7 @@
 #include "show/cell_text.hpp"
 #include "show/column_worth.hpp"
 #include "text/numbers.hpp"
+#include "text/pieces.hpp"
 
 #include <shardsweep/point.hpp>
 #include <shardsweep/result_columns.hpp>
@@ -51,6 +52,7 @@ bool is_setting(std::string_view column) {
 
 ColumnShape shape_of(
     const TextColumn& column, std::size_t place, std::size_t rows, const TableStyle& style) {
+  std::size_t cells = 0;
   ColumnShape shape{.width = width_of(column.title), .rank = rank_of(style, column.name, place)};
   // Figures of a few rows may be equal by chance, but equal settings are so on purpose.
   const bool may_be_same = rows >= least_rows_alike || (shape.rank > 0 && is_setting(column.name));
@@ -59,13 +61,19 @@ ColumnShape shape_of(
   shape.empty = rows > 0;
   for (std::size_t row = 0; row < rows; ++row) {
     const auto cell = column.text(row);
-    shape.width = std::max(shape.width, width_of(cell));
+    cells = std::max(cells, width_of(cell));
     shape.constant = shape.constant && cell == first;
     shape.empty = shape.empty && cell.empty();
   }
   shape.same = may_be_same && shape.constant;
+  shape.width = std::max(shape.width, cells);
   const bool folds = is_prose(column.name) || shape.rank == 0;
   shape.least = folds ? std::min(shape.width, least_prose) : shape.width;
+  if (column.title_folds) {
+    for (const auto word : split(column.title, ' '))
+      cells = std::max(cells, width_of(word));
+    shape.least = std::min(shape.least, cells);
+  }
   return shape;
 }
 
@@ -351,15 +359,22 @@ std::string turned_text(const Table& table, const TableStyle& style) {
   return lines.take();
 }
 
-std::vector<TextColumn> text_columns(const Table& table, bool raw) {
+std::vector<TextColumn> text_columns(const Table& table, const TableStyle& style) {
   std::vector<TextColumn> columns;
   for (std::size_t i = 0; i < table.columns.size(); ++i) {
     const auto& name = table.columns[i];
-    columns.push_back({name, raw ? name : title_of(name),
-        is_numeric(table, i) ? Align::right : Align::left, [&table, i](std::size_t row) {
+    const auto title = style.titles.find(name);
+    const bool own = title != style.titles.end();
+    columns.push_back({name,
+        own             ? title->second
+            : style.raw ? name
+                        : title_of(name),
+        is_numeric(table, i) ? Align::right : Align::left,
+        [&table, i](std::size_t row) {
           const auto& cells = table.rows[row];
           return humanised(unit_column(table.columns, cells, i), cells[i]);
-        }});
+        },
+        own});
   }
   return columns;
 }
@@ -526,7 +541,7 @@ std::string table_text(const Table& table, const TableStyle& style) {
   fmt::memory_buffer out;
   if (is_for_people(style.format)) {
     if (style.format == Format::table && is_turned(table)) return turned_text(table, style);
-    write_columns(out, text_columns(table, style.raw), table.rows.size(), style);
+    write_columns(out, text_columns(table, style), table.rows.size(), style);
     return fmt::to_string(out);
   }
   RecordWriter records(out, style.format, table.columns, {}, style.raw);

@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -36,6 +37,8 @@ struct TableStyle {
   /// Width of a table in a pipe, in which columns are chosen; none: as wide as it wants to be.
   std::optional<std::size_t> usual_width{};
   bool raw = false;  ///< names as titles; stored times in csv and json: the answer to SQL
+  /// Headings of columns by their names, in place of those of title_of(). They may fold.
+  std::map<std::string, std::string, std::less<>> titles{};
 };
 
 /// table: a header line, columns two blanks apart, numbers to the right, no blanks at the ends
@@ -69,6 +72,7 @@ struct TextColumn {
   std::string title;
   Align align = Align::left;
   std::function<std::string(std::size_t row)> text;
+  bool title_folds = false;  ///< the heading may stand in several lines
 };
 
 /// Rows as table or markdown.

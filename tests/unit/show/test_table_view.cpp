@@ -211,6 +211,19 @@ TEST_CASE("rows of one kind keep the column that names them") {
   CHECK(text.find("after a sentence") != std::string::npos);
 }
 
+TEST_CASE("headings of one table alone fold before a column is left out") {
+  const Table table{{"layout", "first_tokens_per_s_per_gpu", "second_tokens_per_s_per_gpu"},
+      {{std::string("dp8"), 100.0, 90.0}, {std::string("tp8"), 50.0, 60.0}}};
+  const TableStyle style{.terminal = {.width = 34},
+      .titles = {{"first_tokens_per_s_per_gpu", "old tokens/s/GPU"},
+          {"second_tokens_per_s_per_gpu", "new tokens/s/GPU"}}};
+  CHECK(table_text(table, style) ==
+      "layout           old           new\n"
+      "        tokens/s/GPU  tokens/s/GPU\n"
+      "dp8              100            90\n"
+      "tp8               50            60\n");
+}
+
 TEST_CASE("sentences fold within their column") {
   const Table table{{"trial", "cause"},
       {{std::string("a"),

@@ -7,16 +7,22 @@
 #include "cli/commands/baseline.hpp"
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
+#include "show/cell_text.hpp"
 #include "show/side_by_side.hpp"
 
 #include <shardsweep/filter.hpp>
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <variant>
+#include <vector>
 
 namespace shardsweep {
 namespace {
@@ -91,9 +97,36 @@ Result<std::pair<Side, Side>> sides_of(
   return std::pair(Side{own.against, std::move(kept)}, std::move(last));
 }
 
-std::vector<std::string_view> important_columns(bool winners) {
-  if (!winners) return {"layout", "change_share", "verdict"};
-  return {"first_winner", "second_winner", "verdict", "second_winner_lead_share"};
+/// Vars, which tell cells apart as the model does.
+std::vector<std::string_view> vars_of(const Table& table) {
+  const auto& all = table.columns;
+  const auto end = std::find_if(all.begin(), all.end(),
+      [](const std::string& name) { return name == "layout" || name == "first_winner"; });
+  const auto gpus = std::find(all.begin(), end, "gpus");
+  return {gpus == end ? end : gpus + 1, end};
+}
+
+std::vector<std::string_view> important_columns(const Table& table, bool winners) {
+  if (winners) return {"first_winner", "second_winner", "verdict", "second_winner_lead_share"};
+  std::vector<std::string_view> columns{"layout"};
+  const auto vars = vars_of(table);
+  columns.insert(columns.end(), vars.begin(), vars.end());
+  columns.insert(columns.end(),
+      {"change_share", "verdict", "first_tokens_per_s_per_gpu", "second_tokens_per_s_per_gpu"});
+  return columns;
+}
+
+/// Headings that name the two sides; none if a name is too long for one.
+std::map<std::string, std::string, std::less<>> titles_of(const Side& first, const Side& second) {
+  constexpr std::size_t longest = 20;
+  std::map<std::string, std::string, std::less<>> titles;
+  if (std::max(width_of(first.name), width_of(second.name)) > longest) return titles;
+  for (const auto& [place, side] : {std::pair("first_", &first), std::pair("second_", &second)}) {
+    for (const std::string what : {"tokens_per_s_per_gpu", "repeats", "winner"})
+      titles[place + what] = fmt::format("{} {}", side->name, title_of(what));
+  }
+  titles["second_winner_lead_share"] = fmt::format("lead of the {} winner", second.name);
+  return titles;
 }
 
 Result<ExitCode> run_compare(const Session& session) {
@@ -112,7 +145,10 @@ Result<ExitCode> run_compare(const Session& session) {
   Table& table = own.winners ? both.winners : both.rows;
   if (options.format == Format::table) drop_nodes_where_none(table);
   if (options.out.empty()) {
-    SHARDSWEEP_TRY(print_table(table, table_style(session, important_columns(own.winners))));
+    auto style = table_style(session, important_columns(table, own.winners));
+    style.names = vars_of(table);
+    style.titles = titles_of(first, second);
+    SHARDSWEEP_TRY(print_table(table, style));
   } else {
     SHARDSWEEP_TRY(deliver(table_text(table, options.format), options.out));
   }
