@@ -478,8 +478,10 @@ std::string best_vars_text(const std::vector<AnsweredCell>& cells) {
   for (const auto& [name, all] : by_name) {
     if (all.size() < 2) continue;
     std::vector<CellAnswer> winners;
+    std::vector<std::string> vars;
     const AnsweredCell* best = all.front();
     for (const auto* cell : all) {
+      vars.push_back(cell->cell.vars);
       winners.push_back(cell->answer);
       winners.back().layouts.resize(1);
       if (speed(cell) > speed(best)) best = cell;
@@ -488,7 +490,7 @@ std::string best_vars_text(const std::vector<AnsweredCell>& cells) {
     if (short_form(answer) == "tie" && lead_of(answer) == 0.0) {
       std::vector<std::string> equal;
       for (const auto* cell : all) {
-        if (speed(cell) == speed(best)) equal.push_back(vars_text(cell->cell.vars));
+        if (speed(cell) == speed(best)) equal.push_back(vars_text_among(cell->cell.vars, vars));
       }
       const auto last = equal.back();
       equal.pop_back();
@@ -497,7 +499,7 @@ std::string best_vars_text(const std::vector<AnsweredCell>& cells) {
       continue;
     }
     told.push_back(fmt::format("{}, {}: {} {} {} values: {}.", name.cell.model,
-        counted(name.cell.gpus, "GPU"), vars_text(best->cell.vars),
+        counted(name.cell.gpus, "GPU"), vars_text_among(best->cell.vars, vars),
         short_form(answer) == "tie" ? "comes first of" : "is the best of", all.size(),
         certainty_text(answer)));
   }

@@ -47,6 +47,24 @@ TEST_CASE("of values of a var that are a tie none is called the best") {
   CHECK(table.note.find("tiny, 1 GPU: nvls 0 and nvls 1 are equally fast.") != std::string::npos);
 }
 
+TEST_CASE("a cell without a var that others have is named by that") {
+  const TempDir dir;
+  Daemon daemon(dir / "a.db");
+  daemon.submit(dir, {.gpus = {1}, .name = "with", .vars = {0, 1}});
+  daemon.submit(dir, {.gpus = {1}, .name = "without"});
+  const auto run = [&](const char* which, double speed) {
+    const auto where = fmt::format("model = 'tiny' and micro_batch = 1 and {}", which);
+    daemon.run(daemon.trial(where), Outcome::completed, speed);
+  };
+  run("sweep = 'with' and nvls = 0", 100);
+  run("sweep = 'with' and nvls = 1", 100);
+  run("sweep = 'without'", 100);
+  const auto note = must(must(Reader::open(dir / "a.db"))->best({})).note;
+  CHECK(note.find("no nvls") != std::string::npos);
+  CHECK(note.find("and  are") == std::string::npos);
+  CHECK(note.find(",  ") == std::string::npos);
+}
+
 // Sweeps on different GPUs ranked together in one cell.
 TEST_CASE("hardware is part of a cell") {
   const TempDir dir;
