@@ -20,6 +20,7 @@ enum class Listing : std::uint8_t {
   vars_of_trial,       ///< name, value; by the trial's slug
   ended_trials,        ///< EndedTrial; by the sweep's name
   bisect_runs,         ///< BisectRun; by the var, and the sweep's name
+  replaced_runs,       ///< trial_id, speed: the run of a trial that `rerun` has replaced last
   selftest_trials,     ///< SelfTestTrial; by the sweep's name
   selftest_jobs,       ///< SelfTestJob, of what ran last; by the sweep's name
   measured_blocks,     ///< BlockRun; by the sweep's name

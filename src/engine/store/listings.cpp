@@ -63,6 +63,14 @@ LEFT JOIN measurements AS m ON m.attempt = a.id
 WHERE t.hidden = 0 AND t.sweep = (SELECT id FROM sweeps WHERE name = ?2)
 ORDER BY t.position, t.id)sql"},
 
+    {Listing::replaced_runs, R"sql(
+SELECT a.trial AS trial_id, m.tokens_per_s_per_gpu AS speed, max(a.number)
+FROM trials AS t JOIN attempts AS c ON c.id = t.counted_attempt
+JOIN attempts AS a ON a.trial = t.id AND a.number < c.number
+JOIN measurements AS m ON m.attempt = a.id
+WHERE t.attempts > 1 AND a.outcome = 'completed' AND a.revoked = 0 AND m.tokens_per_s_per_gpu > 0
+GROUP BY a.trial)sql"},
+
     {Listing::selftest_trials, R"sql(
 SELECT r.trial AS slug, r.layout, json_extract(r.vars, '$.shardbench_fault') AS fault, r.outcome,
   r.cause, r.dp * r.tp * r.pp AS ranks, (SELECT max(a.leaked) FROM attempts AS a

@@ -233,6 +233,13 @@ Value time_or_none(Timestamp at) {
   return at > 0 ? Value(at) : Value();
 }
 
+/// Evidence of a verdict, and what is not in the series any more.
+std::string note_of(const SpeedVerdict& verdict, const HistoryRun& run) {
+  if (run.replaced <= 0) return verdict.reason;
+  return fmt::format("{}; rerun replaced an earlier measurement of this trial: {}", verdict.reason,
+      amount_text(run.replaced));
+}
+
 std::vector<double> speeds_of(const HistorySeries& series) {
   std::vector<double> speeds;
   for (const auto& point : series.points)
@@ -349,7 +356,9 @@ Table history_table(const History& history, bool utf8) {
             std::string(word_of(verdict.difference)),
             series.points.size() > 1 ? Value(verdict.share) : Value(),
             changed ? time_or_none(series.points[since].run.ended_at) : Value(),
-            text_or_none(series.reason()), text_or_none(verdict.reason)});
+            text_or_none(series.reason()),
+            text_or_none(
+                note_of(verdict, series.points[changed ? since : series.points.size() - 1].run))});
   }
   return table;
 }
@@ -377,7 +386,7 @@ Table history_points(const History& history) {
               is_change                           ? text_or_none(series.reasons[next])
                   : i + 1 == series.points.size() ? text_or_none(series.newest_reason)
                                                   : Value(),
-              text_or_none(verdict.reason), text_or_none(software),
+              text_or_none(note_of(verdict, run)), text_or_none(software),
               text_or_none(run.measured.nodes)});
       if (is_change) ++next;
     }
@@ -460,7 +469,7 @@ std::string point_sentence(const HistorySeries& series, std::size_t point) {
     software += fmt::format(", {} {}", name, brief_value(value));
   const auto layout = run.layout.empty() ? std::string() : " with " + run.layout;
   return fmt::format("{}: {} {}{}{}. {}: {}", when_text(run), amount_text(speed_of(run)),
-      series.unit, layout, software, word_of(verdict.difference), verdict.reason);
+      series.unit, layout, software, word_of(verdict.difference), note_of(verdict, run));
 }
 
 }  // namespace shardsweep

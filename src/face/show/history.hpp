@@ -47,6 +47,7 @@ struct HistoryRun {
   Timestamp ended_at = 0;       ///< 0: not known
   SeriesPoint measured{};       ///< `at` and `time` are set by history_of()
   HistoryFacts software{};
+  double replaced = 0;  ///< speed that `rerun` has replaced by this one; 0: it has replaced none
 };
 
 /// Fields that a column of `results` holds; the others follow from several columns.

@@ -81,6 +81,18 @@ TEST_CASE("a change in doubt is said since when and with its doubt") {
   CHECK(std::get<double>(value) == doctest::Approx(-0.5).epsilon(0.01));
 }
 
+TEST_CASE("a measurement that rerun has replaced is told of") {
+  auto run = nightly_run(1, 900, "1");
+  run.replaced = 1000;
+  const auto history = history_of({run}, HistoryOf::layout, 0.01);
+  for (const auto& table : {history_points(history), history_table(history, true)}) {
+    const auto reason = std::find(table.columns.begin(), table.columns.end(), "reason");
+    const auto& value = table.rows[0][static_cast<std::size_t>(reason - table.columns.begin())];
+    CHECK(std::get<std::string>(value).find(
+              "; rerun replaced an earlier measurement of this trial: 1,000") != std::string::npos);
+  }
+}
+
 TEST_CASE("the best of a cell has a point for each software and sweep") {
   auto runs = ten_nights(1010);
   auto other = nightly_run(11, 1500, "2");

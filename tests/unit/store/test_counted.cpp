@@ -58,9 +58,14 @@ TEST_CASE("a trial says by what it is ranked, whoever writes its measurement") {
   SetTrial planned = set_trial(trial, State::planned, {}, "", 1);
   planned.row.prior = Outcome::completed;
   daemon.commit({planned});
+  const auto replaced = [&] {
+    return rows_of(must(must(Reader::open(file))->list(Listing::replaced_runs)));
+  };
+  CHECK(replaced().empty());
   const auto second = daemon.run(trial, Outcome::completed, 70);
   CHECK(wrong(file).empty());
   CHECK(counted(file) == fmt::format("{}|-|70\n", second));
+  CHECK(replaced() == fmt::format("{}|50|1\n", trial));
 
   sqlite::Database database(file, sqlite::OpenMode::existing, 1000);
   database.execute("UPDATE measurements SET tokens_per_s_per_gpu = 71");

@@ -23,6 +23,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -113,7 +115,19 @@ struct MeasuredRow {
   std::int64_t steps = 0;
 };
 
+/// A row of Listing::replaced_runs.
+struct ReplacedRun {
+  std::int64_t trial_id = 0;
+  double speed = 0;
+};
+
 }  // namespace
+
+template <>
+inline constexpr auto described<ReplacedRun> = Entries{
+    Field{"trial_id", &ReplacedRun::trial_id},
+    Field{"speed", &ReplacedRun::speed},
+};
 
 template <>
 inline constexpr auto described<MeasuredRow> = Entries{
@@ -155,6 +169,10 @@ Result<std::vector<HistoryRun>> history_runs(Reader& reader, const Selection& se
   // something.
   SHARDSWEEP_ASSIGN(const auto tables, reader.texts(Listing::imported_tables));
   const std::set<std::string> imported(tables.begin(), tables.end());
+  SHARDSWEEP_ASSIGN(const auto replaced, reader.rows<ReplacedRun>(Listing::replaced_runs));
+  std::map<std::int64_t, double> speeds_before;
+  for (const auto& run : replaced)
+    speeds_before[run.trial_id] = run.speed;
   std::vector<HistoryRun> runs;
   for (auto& row : rows) {
     // Marked runs are ranked nowhere.
@@ -164,6 +182,8 @@ Result<std::vector<HistoryRun>> history_runs(Reader& reader, const Selection& se
     if (!imported.contains(run.sweep)) run.cell.vars = vars_text(row.vars);
     run.software = software_of(row);
     run.measured.nodes = hosts_text(row.hosts);
+    const auto before = speeds_before.find(run.id);
+    if (before != speeds_before.end()) run.replaced = before->second;
     run.measured.step_noise = step_noise_of(row.train_step_ms_spread, row.steps);
   }
   return runs;
