@@ -10,12 +10,21 @@
 
 namespace shardsweep {
 
-bool may_be_secret(std::string_view name) {
-  // NCCL_IB_PKEY is no key.
-  if (is_setting(name)) return false;
+namespace {
+
+std::string in_capitals(std::string_view name) {
   std::string upper;
   for (const char c : name)
     upper += c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  return upper;
+}
+
+}  // namespace
+
+bool may_be_secret(std::string_view name) {
+  // NCCL_IB_PKEY is no key.
+  if (is_setting(name)) return false;
+  std::string upper = in_capitals(name);
   // Tokens of a text, not of a login: TOKENIZERS_PARALLELISM, BATCH_TOKENS. Whatever counts as
   // a secret no longer tells trials apart by its value.
   for (const std::string_view counted : {"TOKENIZER", "TOKENS"}) {
@@ -42,6 +51,19 @@ std::string_view run_of(std::string_view text, std::size_t at, std::string_view 
   return text.substr(0, text.find_first_not_of(kind));
 }
 
+/// Tells if a value stands here itself: no variable, no placeholder, and nothing that is hidden.
+bool is_literal(std::string_view value) {
+  return !value.starts_with('$') && !value.starts_with('{') && !value.starts_with(hidden_value);
+}
+
+/// Tells a token from the name of a user.
+bool looks_random(std::string_view name) {
+  constexpr std::size_t least = 8;
+  constexpr std::size_t longer_than_names = 20;
+  return name.size() >= longer_than_names ||
+      (name.size() >= least && name.find_first_of("0123456789") != std::string_view::npos);
+}
+
 std::string_view password_of_address(std::string_view text) {
   for (auto at = text.find("://"); at != std::string_view::npos; at = text.find("://", at + 3)) {
     std::string_view user = text.substr(at + 3);
@@ -51,6 +73,53 @@ std::string_view password_of_address(std::string_view text) {
     user = user.substr(0, host);
     const auto colon = std::min(user.find(':'), user.size());
     if (colon + 1 < user.size()) return user.substr(colon + 1);
+    // Over HTTP a name without a password may be a token: `git+https://TOKEN@host`. Over SSH it is
+    // a user.
+    const auto scheme = text.substr(0, at);
+    const bool http = scheme.ends_with("http") || scheme.ends_with("https");
+    const auto name = user.substr(0, colon);
+    if (http && is_literal(name) && looks_random(name)) return name;
+  }
+  return {};
+}
+
+/// Tells if `name` is that of a signed or secret part of an address: `token`, `X-Amz-Signature`.
+bool is_secret_of_query(std::string_view name) {
+  std::string upper = in_capitals(name);
+  std::replace(upper.begin(), upper.end(), '-', '_');
+  return upper == "SIG" || upper == "PWD" || upper.ends_with("SIGNATURE") || may_be_secret(upper);
+}
+
+/// Tells if `name` is that of a password among the settings of a connection: `Password`, `Pwd`,
+/// `AccountKey`.
+bool is_secret_of_settings(std::string_view name, std::string_view value) {
+  const std::string upper = in_capitals(name);
+  if (upper == "PWD") return !value.starts_with('/');
+  return upper.ends_with("ACCOUNTKEY") || upper.ends_with("ACCESSKEY") ||
+      (upper.find("PASSW") != std::string::npos && may_be_secret(upper));
+}
+
+/// Value of `?name=value` and `&name=value` of an address, and of `name=value;` of a connection.
+std::string_view assigned_secret(std::string_view text) {
+  const auto of_names = std::string(of_tokens).append("_-");
+  for (auto sign = text.find('='); sign != std::string_view::npos;
+       sign = text.find('=', sign + 1)) {
+    auto begin = sign;
+    while (begin > 0 && of_names.find(text[begin - 1]) != std::string::npos)
+      --begin;
+    const auto name = text.substr(begin, sign - begin);
+    auto value = text.substr(sign + 1);
+    const bool quoted = value.starts_with('\'') || value.starts_with('"');
+    if (quoted) {
+      const auto mark = value.substr(0, 1);
+      value.remove_prefix(1);
+      value = value.substr(0, value.find(mark));
+    } else {
+      value = value.substr(0, value.find_first_of("&#; \t\r\n\"'<>"));
+    }
+    if (name.empty() || value.empty() || !is_literal(value)) continue;
+    const bool of_query = begin > 0 && (text[begin - 1] == '?' || text[begin - 1] == '&');
+    if (of_query ? is_secret_of_query(name) : is_secret_of_settings(name, value)) return value;
   }
   return {};
 }
@@ -105,7 +174,7 @@ std::string without_forms(std::string_view line) {
 
 std::string_view secret_by_form(std::string_view text) {
   std::string_view first = text.substr(text.size());
-  for (const auto find : {password_of_address, private_key, token}) {
+  for (const auto find : {password_of_address, assigned_secret, private_key, token}) {
     if (const auto found = find(text); !found.empty() && found.data() < first.data()) first = found;
   }
   return first;

@@ -17,8 +17,9 @@ inline constexpr std::string_view hidden_value = "(hidden)";
 [[nodiscard]] bool may_be_secret(std::string_view name);
 
 /// Where in the text a secret stands that its own form tells, whatever it is called: the password
-/// of `scheme://user:password@host`, what follows `Bearer` or `Basic`, a private key, tokens with
-/// the beginnings that their issuers give them. Empty, at the text's end: none.
+/// of `scheme://user:password@host`, the token of `https://token@host`, of `?token=…`, `&sig=…`
+/// and `Password=…;`, what follows `Bearer` or `Basic`, a private key, tokens with the beginnings
+/// that their issuers give them. Empty, at the text's end: none.
 [[nodiscard]] std::string_view secret_by_form(std::string_view text);
 
 /// True if a variable's name or the form of its value says that the value is a secret.

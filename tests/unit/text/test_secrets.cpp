@@ -44,6 +44,31 @@ TEST_CASE("a value's form says that it is a secret, whatever it is called") {
       "to a://u:(hidden)@h and a://u:(hidden)@h");
 }
 
+// Each of these stood in clear on a page, in a bundle and in an export.
+TEST_CASE("a token in an address and a password of a connection are secrets") {
+  for (const auto& [text, secret] : std::vector<std::pair<std::string, std::string>>{
+           {"git+https://a1b2c3d4e5f6@git.lab/x.git", "a1b2c3d4e5f6"},
+           {"https://a1b2c3d4e5f6:@git.lab/x", "a1b2c3d4e5f6"},
+           {"https://h/x?token=abc&n=1", "abc"}, {"https://h/x?n=1&api_key=abc#top", "abc"},
+           {"https://h/x?access_token=abc", "abc"}, {"https://h/x?sig=a%2Fb", "a%2Fb"},
+           {"https://h/x?v=2&signature=abc d", "abc"}, {"\"https://h/x?X-Amz-Signature=ab\"", "ab"},
+           {"Server=db;Uid=me;Password=hunter2;Database=x", "hunter2"},
+           {"Server=db;Pwd=hunter2", "hunter2"},
+           {"host=db password='two words' user=me", "two words"},
+           {"AccountName=a;AccountKey=abc==;", "abc=="}}) {
+    CAPTURE(text);
+    CHECK(secret_by_form(text) == secret);
+  }
+  for (const auto* text : {"https://h/x?page=2&sort=key", "https://h/x?max_tokens=5",
+           "PWD=/home/me", "https://${TOKEN}@host/x", "https://h/x?token=${TOKEN}",
+           "password=$PASSWORD", "a=b;c=d", "https://h/x?token=(hidden)",
+           "git+ssh://a1b2c3d4e5f6@host/x", "PASSWORD_FILE=/x", "https://h/x?tokenizer=llama"})
+    CHECK_MESSAGE(secret_by_form(text).empty(), text);
+  CHECK(without_assigned_secrets("get https://h/x?token=abc&n=1, then https://h/y?sig=d") ==
+      "get https://h/x?token=(hidden)");
+  CHECK(is_secret("WAREHOUSE", "Server=db;Password=hunter2;"));
+}
+
 TEST_CASE("a text keeps its length when values in it are masked") {
   CHECK(masked("a=hunter2; b=hunter22, c=yes",
             {{"A", "hunter2"}, {"B", "hunter22"}, {"C", "yes"}}) == "a=*******; b=********, c=yes");
