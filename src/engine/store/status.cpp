@@ -30,6 +30,10 @@ struct StatusSql {
   std::string doubt = R"sql(
     SELECT also FROM attempts WHERE id = (SELECT counted_attempt FROM trials
       WHERE sweep = ? AND hidden = 0 AND counted_mark IS NOT NULL ORDER BY id LIMIT 1))sql";
+  // A trial that was skipped was so for the sake of another one.
+  std::string cause = R"sql(
+    SELECT cause FROM trials WHERE sweep = ? AND hidden = 0 AND state = 'ended' AND side = '' AND cause <> ''
+    GROUP BY cause ORDER BY min(outcome = 'skipped'), count(*) DESC, min(id) LIMIT 1)sql";
   // Two hundred trials tell how far predictions are off.
   std::string ratio = R"sql(
     SELECT count(*), sum(seconds), sum(predicted), sum(iif(predicted > 0, seconds, 0)) FROM (
@@ -130,6 +134,13 @@ void read_spared(Database& database, SweepStatus& status) {
     status.spared.emplace_back(row.text(0), row.integer(1));
 }
 
+/// Every trial has ended, and none with a measurement.
+bool nothing_measured(const SweepStatus& status) {
+  const auto ended = status.by_state.find(std::string(name(State::ended)));
+  return ended != status.by_state.end() && ended->second == status.trials &&
+      !status.by_outcome.contains(std::string(name(Outcome::completed)));
+}
+
 /// Estimates the time that is left by predictions, corrected as measured ones turned out. A trial
 /// without a prediction takes as long as the others on average.
 void estimate(Database& database, SweepStatus& status) {
@@ -217,6 +228,7 @@ std::vector<SweepStatus> status(Database& database, const std::vector<std::strin
     read_one(database, status_sql().last_event, one.id, one.last_event_at);
     read_one(database, status_sql().last_end, one.id, one.last_end_at);
     if (one.marked > 0) read_one(database, status_sql().doubt, one.id, one.doubt);
+    if (nothing_measured(one)) read_one(database, status_sql().cause, one.id, one.cause);
     add_regressions(database, one.id, one.name, one.regressions);
   }
   return all;

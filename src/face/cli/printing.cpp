@@ -203,7 +203,7 @@ Result<std::string> why_empty(Reader& reader, const Options& options) {
   std::string outcomes;
   SHARDSWEEP_ASSIGN(const auto sweeps, reader.status(options.names));
   for (const auto& sweep : sweeps) {
-    const auto text = outcomes_text(sweep);
+    const auto text = outcomes_and_cause(sweep);
     if (!text.empty())
       outcomes += fmt::format("{}{}: {}", outcomes.empty() ? "" : "; ", sweep.name, text);
   }

@@ -15,11 +15,6 @@ std::int64_t open_trials(const SweepStatus& status) {
   return status.trials - ended_trials(status);
 }
 
-bool nothing_but_crashes(const SweepStatus& status) {
-  return count_of(status.by_outcome, name(Outcome::completed)) == 0 &&
-      count_of(status.by_outcome, name(Outcome::crashed)) > 0;
-}
-
 bool nothing_to_rank(const SweepStatus& status) {
   return status.marked > 0 &&
       status.marked == count_of(status.by_outcome, name(Outcome::completed));
@@ -97,7 +92,7 @@ std::string failed_sentence(const std::vector<const SweepStatus*>& failed) {
   }
   return fmt::format(
       "exit 1: no trial of {} was measured: {}. `shardsweep results {}` lists the causes.",
-      sweep.name, outcomes_text(sweep), sweep.name);
+      sweep.name, outcomes_and_cause(sweep), sweep.name);
 }
 
 }  // namespace
@@ -113,6 +108,16 @@ std::int64_t ended_trials(const SweepStatus& status) {
 
 bool is_over(const SweepStatus& status) {
   return open_trials(status) == 0 && status.last_controls == 0;
+}
+
+bool nothing_measured(const SweepStatus& status) {
+  return status.trials > 0 && open_trials(status) == 0 &&
+      count_of(status.by_outcome, name(Outcome::completed)) == 0;
+}
+
+std::string outcomes_and_cause(const SweepStatus& status) {
+  return fmt::format(
+      "{}{}{}", outcomes_text(status), status.cause.empty() ? "" : ". Most often: ", status.cause);
 }
 
 std::vector<SweepStatus> current_of(const std::vector<SweepStatus>& sweeps) {
@@ -142,7 +147,7 @@ SweepVerdict verdict_of(const std::vector<SweepStatus>& sweeps) {
   if (!undecided.sweeps.empty()) return {ExitCode::undecided, undecided_sentence(undecided)};
   std::vector<const SweepStatus*> failed;
   for (const SweepStatus& sweep : sweeps) {
-    if (nothing_but_crashes(sweep) || nothing_to_rank(sweep)) failed.push_back(&sweep);
+    if (nothing_measured(sweep) || nothing_to_rank(sweep)) failed.push_back(&sweep);
   }
   if (!failed.empty()) return {ExitCode::failed, failed_sentence(failed)};
   return {};

@@ -27,9 +27,10 @@ struct ExitCodeInfo {
 };
 
 inline constexpr std::array<ExitCodeInfo, 5> exit_code_table{{
-    {ExitCode::done, "every trial has a final verdict; running out of memory is one"},
-    {ExitCode::failed,
-        "the command failed, or no measurement can be ranked and a trial crashed or is marked"},
+    {ExitCode::done,
+        "every trial has a final verdict, and one was measured; running out of memory is a "
+        "verdict"},
+    {ExitCode::failed, "the command failed, no trial was measured, or no measurement is ranked"},
     {ExitCode::wrong, "wrong usage or input"},
     {ExitCode::undecided, "some trials have not ended, or ended without a final verdict"},
     {ExitCode::interrupted, "interrupted (Ctrl-C)"},
@@ -42,6 +43,12 @@ inline constexpr std::array<ExitCodeInfo, 5> exit_code_table{{
 
 /// Every trial has ended, and no control that may have one measured again is to come.
 [[nodiscard]] bool is_over(const SweepStatus& status);
+
+/// Every trial has ended, and none with a measurement.
+[[nodiscard]] bool nothing_measured(const SweepStatus& status);
+
+/// "4 crashed. Most often: CAUSE", for a sweep of which nothing was measured.
+[[nodiscard]] std::string outcomes_and_cause(const SweepStatus& status);
 
 /// Sweeps that are meant if none is named: those that are not over, and the one submitted last.
 /// Sweeps that ended before it are settled, however they ended.

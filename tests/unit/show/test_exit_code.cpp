@@ -47,10 +47,24 @@ TEST_CASE("measurements that are all marked are a failure, and its reason is tol
       "results a` lists them.");
 }
 
+TEST_CASE("the most frequent cause of a sweep without a measurement is told") {
+  auto status = sweep("a", {{"crashed", 4}});
+  status.cause = "script-missing: x.py";
+  CHECK(verdict_of({status}).sentence ==
+      "exit 1: no trial of a was measured: 4 crashed. Most often: script-missing: x.py. "
+      "`shardsweep results a` lists the causes.");
+}
+
 TEST_CASE("exit codes, and the sentence that says why") {
   const std::vector<Case> cases{
       {"measured", {sweep("a", {{"completed", 3}})}, ExitCode::done, ""},
-      {"out of memory is a verdict", {sweep("a", {{"oom", 3}})}, ExitCode::done, ""},
+      {"out of memory is a verdict", {sweep("a", {{"oom", 3}, {"completed", 1}})}, ExitCode::done,
+          ""},
+      {"nothing but out of memory", {sweep("a", {{"oom", 3}})}, ExitCode::failed,
+          "exit 1: no trial of a was measured: 3 oom. `shardsweep results a` lists the causes."},
+      {"nothing but refusals", {sweep("a", {{"rejected", 4}})}, ExitCode::failed,
+          "exit 1: no trial of a was measured: 4 rejected. `shardsweep results a` lists the "
+          "causes."},
       {"a crash among measured ones", {sweep("a", {{"completed", 1}, {"crashed", 2}})},
           ExitCode::done, ""},
       {"nothing but crashes", {sweep("a", {{"crashed", 4}})}, ExitCode::failed,
@@ -62,7 +76,8 @@ TEST_CASE("exit codes, and the sentence that says why") {
           "a` "
           "lists the causes."},
       {"two of them",
-          {sweep("a", {{"crashed", 4}}), sweep("b", {{"crashed", 1}}), sweep("c", {{"oom", 1}})},
+          {sweep("a", {{"crashed", 4}}), sweep("b", {{"crashed", 1}}),
+              sweep("c", {{"completed", 1}})},
           ExitCode::failed, "exit 1: in 2 sweeps no trial has a measurement that can be ranked."},
       {"two hung", {sweep("a", {{"completed", 8}, {"hung", 2}})}, ExitCode::undecided,
           "exit 3: 2 trials of a have no final verdict: 2 hung. `shardsweep rerun a --where "

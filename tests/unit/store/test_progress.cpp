@@ -238,3 +238,30 @@ TEST_CASE("a sweep says at once that its last attempt was lost, until one runs")
   daemon.commit({set_trial(trial, State::running, {}, "", 1)});
   CHECK(must(reader->status({"demo"})).at(0).waiting.empty());
 }
+
+TEST_CASE("of a sweep without a measurement the most frequent cause is read, once all have ended") {
+  const TempDir dir;
+  Daemon daemon(dir / "a.db");
+  daemon.submit(dir, {.gpus = {1, 2}});
+  const auto cause = [&] {
+    return must(must(Reader::open(dir / "a.db"))->status({"demo"})).at(0).cause;
+  };
+  const auto ends = [&](const std::string& where, Outcome outcome, const std::string& why) {
+    daemon.commit({set_trial(daemon.trial(where), State::ended, outcome, why, 1)});
+  };
+  ends("model = 'tiny' and gpus = 1 and micro_batch = 1", Outcome::oom, "out of memory");
+  CHECK(cause().empty());
+  sqlite::Database(dir / "a.db", sqlite::OpenMode::existing, 1000)
+      .execute(
+          "UPDATE trials SET state = 'ended', outcome = 'crashed', cause = 'no such file' "
+          "WHERE state <> 'ended'");
+  CHECK(cause() == "no such file");
+  sqlite::Database(dir / "a.db", sqlite::OpenMode::existing, 1000)
+      .execute(
+          "UPDATE trials SET outcome = 'skipped', cause = 'a smaller one' "
+          "WHERE outcome = 'crashed'");
+  CHECK(cause() == "out of memory");
+  sqlite::Database(dir / "a.db", sqlite::OpenMode::existing, 1000)
+      .execute("UPDATE trials SET outcome = 'completed' WHERE outcome = 'oom'");
+  CHECK(cause().empty());
+}
