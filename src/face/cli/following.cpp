@@ -6,6 +6,7 @@
 #include "show/cell_text.hpp"
 #include "show/exit_code.hpp"
 #include "show/live_view.hpp"
+#include "show/standing.hpp"
 #include "text/numbers.hpp"
 
 #include <shardsweep/trouble.hpp>
@@ -180,16 +181,11 @@ class Follower {
     trouble_ = std::move(now);
   }
 
-  static std::string waits_for(const SweepStatus& sweep) {
-    if (!sweep.waiting.empty() || !goes_on_outside(sweep)) return sweep.waiting;
-    return fmt::format("measured outside; `shardsweep next {}` hands its points out", sweep.name);
-  }
-
   /// Each sentence once, when it is new.
   void tell_waiting() {
     for (const SweepStatus& sweep : sweeps_) {
       std::string& told = told_[sweep.id];
-      const std::string waiting = waits_for(sweep);
+      const std::string waiting = why_it_waits(sweep);
       if (waiting == told) continue;
       told = waiting;
       if (!told.empty()) screen_.note(fmt::format("{}: {}", sweep.name, told), Style::notice);
@@ -218,7 +214,7 @@ class Follower {
 
   /// `next` and `record` write its results by themselves if no daemon runs.
   static bool goes_on_outside(const SweepStatus& sweep) {
-    return sweep.outside && sweep.state == "active" && !is_over(sweep);
+    return standing_of(sweep, false) == Standing::outside;
   }
 
   /// Tells if nothing moves: no daemon runs, or what is left is paused.

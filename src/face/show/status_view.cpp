@@ -6,6 +6,7 @@
 #include "show/arrange.hpp"
 #include "show/cell_text.hpp"
 #include "show/exit_code.hpp"
+#include "show/standing.hpp"
 #include "text/numbers.hpp"
 
 #include <shardsweep/duration.hpp>
@@ -200,7 +201,7 @@ std::vector<StyledLine> status_lines(const SweepStatus& sweep, const std::vector
   }
   add(lines, "running", sweep.running, Style::plain, size);
   add(lines, "removed", removed_text(sweep), Style::notice, size);
-  add(lines, "waiting", sweep.waiting, Style::notice, size);
+  add(lines, "waiting", why_it_waits(sweep), Style::notice, size);
   for (const auto& [bound, trials] : sweep.spared)
     add(lines, "skipped", fmt::format("{}: {}", grouped(trials), bound), Style::plain, size);
   add(lines, "submitted", ago_text(sweep.submitted_at, now), Style::plain, size);

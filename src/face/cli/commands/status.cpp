@@ -4,7 +4,6 @@
 // code is the verdict over the sweeps (show/exit_code.hpp), for scripts that wait.
 #include "cli/command.hpp"
 #include "cli/commands/disk_use.hpp"
-#include "cli/commands/next_steps.hpp"
 #include "cli/commands/pages.hpp"
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
@@ -13,8 +12,11 @@
 #include "show/cell_text.hpp"
 #include "show/column.hpp"
 #include "show/live_view.hpp"
+#include "show/next_steps.hpp"
+#include "show/standing.hpp"
 #include "show/status_view.hpp"
 
+#include <shardsweep/backends.hpp>
 #include <shardsweep/requests.hpp>
 #include <shardsweep/trouble.hpp>
 
@@ -100,7 +102,7 @@ View<SweepStatus> status_view(const StatusLook& look) {
 std::vector<std::string> unattended(const std::vector<SweepStatus>& sweeps) {
   std::vector<std::string> names;
   for (const SweepStatus& sweep : sweeps) {
-    if (sweep.state == "active" && !sweep.outside && !is_over(sweep)) names.push_back(sweep.name);
+    if (standing_of(sweep, false) == Standing::unattended) names.push_back(sweep.name);
   }
   return names;
 }
@@ -182,8 +184,8 @@ std::vector<std::string> sentences_of(const StatusLook& look) {
   }
   if (look.one) return sentences;
   for (const SweepStatus& sweep : look.current) {
-    if (!sweep.waiting.empty())
-      sentences.push_back(fmt::format("{}: {}", sweep.name, sweep.waiting));
+    if (const auto why = why_it_waits(sweep); !why.empty())
+      sentences.push_back(fmt::format("{}: {}", sweep.name, why));
     for (const auto& [bound, trials] : sweep.spared)
       sentences.push_back(fmt::format("{}: {} skipped: {}", sweep.name, trials, bound));
   }
@@ -304,6 +306,15 @@ Result<void> check_next(const Options& options) {
       "--wide.");
 }
 
+/// Slurm is asked only if a newcomer would be told of it.
+SlurmHere slurm_here(const Session& session) {
+  std::error_code ignored;
+  if (stated_backend(session.options, {}) != Backend::slurm ||
+      std::filesystem::exists(site_file_of(session), ignored))
+    return SlurmHere::none;
+  return probe_slurm() ? SlurmHere::answers : SlurmHere::silent;
+}
+
 Result<ExitCode> say_what_is_next(const Session& session) {
   SHARDSWEEP_TRY(check_next(session.options));
   std::vector<SweepStatus> sweeps;
@@ -314,10 +325,11 @@ Result<ExitCode> say_what_is_next(const Session& session) {
     SHARDSWEEP_ASSIGN(sweeps, reader->status({}));
     if (!sweeps.empty()) say(copy ? *copy : daemon_text(session, *reader, sweeps, false));
   }
-  const NextStepsForm form{
-      .width = terminal_of(STDOUT_FILENO).width, .only_reading = copy.has_value()};
+  const NextStepsForm form{.width = terminal_of(STDOUT_FILENO).width,
+      .only_reading = copy.has_value(),
+      .daemon_runs = daemon_runs(session)};
   const std::string text =
-      sweeps.empty() ? first_steps(session, form) : next_steps(sweep_to_go_on_with(sweeps), form);
+      sweeps.empty() ? first_steps(slurm_here(session), form) : next_steps(sweeps, form);
   SHARDSWEEP_TRY(print_result(text + "\n'shardsweep help' lists the usual commands.\n"));
   return ExitCode::done;
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // submit, run: a sweep file to the daemon, without and with following it.
 #include "cli/command.hpp"
-#include "cli/commands/next_steps.hpp"
 #include "cli/grammar.hpp"
 #include "cli/session.hpp"
 #include "cli/terminal.hpp"
+#include "show/next_steps.hpp"
 
 #include <fmt/format.h>
 
@@ -52,8 +52,8 @@ Result<ExitCode> run_run(const Session& session) {
   if (const auto reader = Reader::open(session.home.database)) {
     const auto status = (*reader)->status({sweep});
     if (status && !status->empty())
-      say(next_steps(
-          status->front(), {.width = terminal_of(STDERR_FILENO).width, .only_reading = false}));
+      say(next_steps(*status,
+          {.width = terminal_of(STDERR_FILENO).width, .daemon_runs = daemon_runs(session)}));
   }
   return code;
 }

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Next steps with sweeps, as command lines: for `shardsweep` alone and after the first `run`.
+#pragma once
+
+#include <shardsweep/results.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace shardsweep {
+
+struct NextStepsForm {
+  std::optional<std::size_t> width{};  ///< columns of the terminal; none: lines are not folded
+  bool only_reading = false;           ///< the database is a copy, and refuses other commands
+  bool daemon_runs = false;
+};
+
+/// The sweep that somebody most likely thinks of: one whose trials run, else the one that was
+/// submitted, or had a trial end, last. `sweeps`: one at least.
+[[nodiscard]] const SweepStatus& sweep_to_go_on_with(
+    const std::vector<SweepStatus>& sweeps, bool daemon_runs);
+
+/// Where that sweep stands and how to go on with it; then where the other current ones stand.
+[[nodiscard]] std::string next_steps(
+    const std::vector<SweepStatus>& sweeps, const NextStepsForm& form);
+
+enum class SlurmHere : std::uint8_t {
+  none,
+  silent,   ///< its commands are here, and no cluster answers
+  answers,  ///< and no site file describes it
+};
+
+/// Steps of somebody who has no sweep.
+[[nodiscard]] std::string first_steps(SlurmHere slurm, const NextStepsForm& form);
+
+}  // namespace shardsweep
