@@ -42,8 +42,11 @@ std::string with_steps(
 
 /// A cause may hold what a rank has printed.
 std::string standing_line(const SweepStatus& sweep, const NextStepsForm& form) {
+  if (form.answer_was_told && is_over(sweep))
+    return fmt::format("Next with '{}':", printable(sweep.name));
   const auto text = printable(standing_text(sweep, form.daemon_runs));
-  return fmt::format("{}", fmt::join(form.width ? folded(text, *form.width) : std::vector{text}, "\n"));
+  return fmt::format(
+      "{}", fmt::join(form.width ? folded(text, *form.width) : std::vector{text}, "\n"));
 }
 
 /// Commands over what is there already; `best` and pictures only if something was measured.
@@ -55,7 +58,8 @@ std::vector<NextStep> steps_of_results(const SweepStatus& sweep, const NextSteps
         {"shardsweep show " + name, "the causes, and the files of each attempt"},
         {"shardsweep rerun " + name, "measure it again, once the cause is mended", true}};
   std::vector<NextStep> steps;
-  steps.push_back({"shardsweep best " + name, "the fastest layout of each model and size"});
+  if (!form.answer_was_told)
+    steps.push_back({"shardsweep best " + name, "the fastest layout of each model and size"});
   steps.insert(steps.end(),
       {{"shardsweep heatmap " + name, "all cells in one table"},
           {"shardsweep results " + name, "every trial; 'shardsweep show TRIAL' explains one"},

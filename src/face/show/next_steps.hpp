@@ -16,6 +16,7 @@ struct NextStepsForm {
   std::optional<std::size_t> width{};  ///< columns of the terminal; none: lines are not folded
   bool only_reading = false;           ///< the database is a copy, and refuses other commands
   bool daemon_runs = false;
+  bool answer_was_told = false;  ///< by a follower: neither outcomes nor `best` are told again
 };
 
 /// The sweep that somebody most likely thinks of: one whose trials run, else the one that was

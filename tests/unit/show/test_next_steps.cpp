@@ -24,7 +24,9 @@ SweepStatus sweep(SweepId id, const std::string& name, std::int64_t ended, std::
   return status;
 }
 
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+std::string first_line(const std::string& text) {
+  return text.substr(0, text.find('\n'));
+}
 
 bool offers(const std::string& text, const std::string& command) {
   return text.find("\n  shardsweep " + command + ' ') != std::string::npos;
@@ -104,4 +106,12 @@ TEST_CASE("a newcomer is sent to a cluster only if one answers") {
   const auto silent = first_steps(SlurmHere::silent, {});
   CHECK_FALSE(offers(silent, "init --on-a-node"));
   CHECK(offers(silent, "doctor"));
+}
+
+// `best` stood on two adjacent lines.
+TEST_CASE("what a follower has told is not offered again") {
+  CHECK(offers(next_steps({sweep(1, "a", 4, 4)}, {}), "best a"));
+  const auto told = next_steps({sweep(1, "a", 4, 4)}, {.answer_was_told = true});
+  CHECK(first_line(told) == "Next with 'a':");
+  CHECK_FALSE(offers(told, "best a"));
 }

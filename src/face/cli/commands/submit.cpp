@@ -53,7 +53,9 @@ Result<ExitCode> run_run(const Session& session) {
     const auto status = (*reader)->status({sweep});
     if (status && !status->empty())
       say(next_steps(*status,
-          {.width = terminal_of(STDERR_FILENO).width, .daemon_runs = daemon_runs(session)}));
+          {.width = terminal_of(STDERR_FILENO).width,
+              .daemon_runs = daemon_runs(session),
+              .answer_was_told = true}));
   }
   return code;
 }
