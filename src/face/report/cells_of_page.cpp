@@ -3,6 +3,7 @@
 
 #include "answer/answer.hpp"
 #include "picture/svg.hpp"
+#include "show/heatmap_cell.hpp"
 #include "show/share_steps.hpp"
 #include "text/content_hash.hpp"
 #include "text/numbers.hpp"
@@ -71,7 +72,8 @@ void each_token(std::string_view label, Take take) {
 }  // namespace
 
 std::string runner_of(const ReportedTrial& trial) {
-  return trial.runner + (trial.runner_version.empty() ? "" : " " + trial.runner_version);
+  return told_runner(
+      trial.runner + (trial.runner_version.empty() ? "" : " " + trial.runner_version));
 }
 
 TrialRows::TrialRows(const std::vector<ReportedTrial>& trials) {

@@ -5,6 +5,7 @@
 #include "report/outcomes.hpp"
 #include "report/sections.hpp"
 #include "show/cell_text.hpp"
+#include "show/heatmap_cell.hpp"
 #include "text/numbers.hpp"
 
 #include <fmt/format.h>
@@ -148,7 +149,7 @@ std::string software_fact(const ReportView& view) {
   std::vector<std::string> more;
   for (const auto& [name, versions] : runners) {
     const bool one = versions.size() == 1;
-    names.push_back(one ? fmt::format("{} {}", name, *versions.begin()) : name);
+    names.push_back(one ? told_runner(fmt::format("{} {}", name, *versions.begin())) : name);
     if (!one)
       more.push_back(fmt::format(
           "{} versions: {}", versions.size(), joined({versions.begin(), versions.end()}, 3)));

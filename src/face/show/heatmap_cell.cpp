@@ -62,14 +62,17 @@ std::string certainty_text(const HeatmapCell& cell) {
   return is_measured(cell) ? brief_text(cell.answer) : std::string();
 }
 
-std::string runners_text(const Heatmap& heatmap) {
+std::string told_runner(std::string name) {
   constexpr std::string_view untold = " unknown";
+  if (name.ends_with(untold))
+    name.replace(name.size() - untold.size(), untold.size(), " (version not told)");
+  return name;
+}
+
+std::string runners_text(const Heatmap& heatmap) {
   std::vector<std::string> names;
-  for (std::string name : heatmap.runners) {
-    if (name.ends_with(untold))
-      name.replace(name.size() - untold.size(), untold.size(), " (version not told)");
-    names.push_back(std::move(name));
-  }
+  for (const std::string& name : heatmap.runners)
+    names.push_back(told_runner(name));
   return fmt::format("runner: {}", fmt::join(names, ", "));
 }
 

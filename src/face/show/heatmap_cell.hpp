@@ -27,6 +27,9 @@ namespace shardsweep {
 /// `faster by 3.0 %`, `tie, +0.4 %`, `1 run, +17.2 %`, `2 runs` of a layout without a rival;
 /// empty if nothing was ranked.
 [[nodiscard]] std::string certainty_text(const HeatmapCell& cell);
+/// A runner with its version: `shardbench 0.4.0`, and of `megatron unknown`
+/// `megatron (version not told)`.
+[[nodiscard]] std::string told_runner(std::string name);
 /// `runner: megatron (version not told)`
 [[nodiscard]] std::string runners_text(const Heatmap& heatmap);
 

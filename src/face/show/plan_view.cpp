@@ -408,7 +408,7 @@ class PlanWriter {
     if (plan_.excluded.size() - static_cast<std::size_t>(none) < 2) return;
     for (std::size_t i = 0; i < plan_.excluded.size(); ++i) {
       if (plan_.excluded[i] == 0) continue;
-      sentence(fmt::format("exclude '{}' removed {}.", sweep_.excludes[i].when,
+      sentence(fmt::format("exclude \"{}\" removed {}.", sweep_.excludes[i].when,
           counted(plan_.excluded[i], "point")));
     }
   }

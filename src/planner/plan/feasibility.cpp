@@ -409,10 +409,12 @@ std::string Judge::why_structure(const GridPoint& at, int constraint) const {
         std::int64_t{point.nodes} * cluster.gpus_per_node, point.gpus);
   }
   if (constraint == gpus) {
-    return fmt::format(
-        "gpus {} is more than the {} of one node of {}; use 'nodes' "
-        "for more",
-        point.gpus, cluster.gpus_per_node, cluster.name);
+    const auto per_node = std::max(1, cluster.gpus_per_node);
+    const auto advice = point.gpus % per_node == 0
+        ? fmt::format("write nodes: [{}] in place of gpus", point.gpus / per_node)
+        : std::string("write nodes in place of gpus for more");
+    return fmt::format("gpus {} is more than the {} of one node of {}; {}", point.gpus,
+        cluster.gpus_per_node, cluster.name, advice);
   }
   const auto& layout = point.layout;
   if (at.gap == Gap::dp) {

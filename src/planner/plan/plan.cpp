@@ -234,11 +234,11 @@ void warn_of_excludes(
     // Rules of a trainer's file are of all sweeps of it: one that leaves nothing out is no slip.
     const bool is_own = sweep.excludes[i].position.file == sweep.position.file;
     if (removed == 0 && is_own) {
-      warnings.push_back(fmt::format("exclude '{}' matched none of the {}.", sweep.excludes[i].when,
-          counted(asked - all, "feasible point")));
+      warnings.push_back(fmt::format("exclude \"{}\" matched none of the {}.",
+          sweep.excludes[i].when, counted(asked - all, "feasible point")));
     } else if (removed == asked) {
       one_takes_all = true;
-      warnings.push_back(fmt::format("exclude '{}' matched all {}: nothing is left to run.",
+      warnings.push_back(fmt::format("exclude \"{}\" matched all {}: nothing is left to run.",
           sweep.excludes[i].when, counted(asked, "feasible point")));
     }
   }

@@ -86,8 +86,8 @@ TEST_CASE("a tp beyond the GPUs of a node is slow and not infeasible") {
 TEST_CASE("each broken constraint is named with its numbers") {
   const auto sweep = sweep_64();
   CHECK(verdict(sweep, changed([](Point& p) { p.nodes = 0, p.gpus = 16; })) ==
-      "gpus: gpus 16 is more than the 8 of one node of h100-8x; use 'nodes' for "
-      "more");
+      "gpus: gpus 16 is more than the 8 of one node of h100-8x; write nodes: [2] in "
+      "place of gpus");
   CHECK(verdict(sweep, changed([](Point& p) { p.nodes = 2; })) ==
       "gpus: 2 nodes with 8 GPUs each are 16 GPUs, but gpus is 8");
   CHECK(verdict(sweep, changed([](Point& p) { p.layout.dp = 4; })) ==

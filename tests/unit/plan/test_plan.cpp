@@ -149,12 +149,12 @@ TEST_CASE("excludes that remove nothing or everything are warned of") {
   PlannedFilter some([](const Point& point) { return point.nodes == 4 ? 1 : -1; });
   const auto one = plan_of(sweep, &some);
   REQUIRE(one.warnings.size() == 1);
-  CHECK(one.warnings[0].find("exclude 'tp > 64' matched none of the ") == 0);
+  CHECK(one.warnings[0].find("exclude \"tp > 64\" matched none of the ") == 0);
 
   PlannedFilter all([](const Point&) { return 1; });
   const auto none = plan_of(sweep, &all);
   REQUIRE(none.warnings.size() == 3);
-  CHECK(none.warnings[1].find("exclude 'nodes = 4' matched all ") == 0);
+  CHECK(none.warnings[1].find("exclude \"nodes = 4\" matched all ") == 0);
   CHECK(none.warnings[2] ==
       "None of the 3,888 points can run: " + none.examples.at("exclude").verdict.why + ".");
   PlannedFilter both([](const Point& point) { return point.nodes == 4 ? 1 : 0; });

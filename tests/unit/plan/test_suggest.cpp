@@ -311,8 +311,8 @@ TEST_CASE("GPUs that no node holds are the reason, and not memory") {
   auto many = request(0, 4 << 20);
   many.gpus = 16;
   CHECK(suggested(many).memory.back() ==
-      "No layout can run: gpus 16 is more than the 8 of one node of h100-8x; use 'nodes' for "
-      "more.");
+      "No layout can run: gpus 16 is more than the 8 of one node of h100-8x; write nodes: [2] in "
+      "place of gpus.");
 }
 
 TEST_CASE("what cannot be reduced is not advised, and no line stands twice") {

@@ -240,7 +240,14 @@ Result<ExitCode> run_extrapolate(const Session& session) {
                     "prints the fastest.",
             known.spec.name));
   const auto guesses = guesses_of(cells, targets, static_cast<std::size_t>(options.asked.top));
-  SHARDSWEEP_TRY(print_result(view_text(guess_view(), guesses,
+  auto view = guess_view();
+  const bool for_people = is_for_people(session.options.format);
+  // A sweep over GPUs has no nodes.
+  const bool no_nodes = std::all_of(
+      guesses.begin(), guesses.end(), [](const Guess& one) { return one.point().nodes == 0; });
+  if (for_people && no_nodes)
+    std::erase_if(view, [](const Column<Guess>& one) { return one.name == "nodes"; });
+  SHARDSWEEP_TRY(print_result(view_text(view, guesses,
       table_style(session,
           {"layout", "extrapolated_tokens_per_s_per_gpu", "low", "high", "gpus", "nodes", "model",
               "seq_len", "chance_to_fit"}))));

@@ -3,6 +3,7 @@
 #include "cli/command.hpp"
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
+#include "show/table_view.hpp"
 #include "text/numbers.hpp"
 #include "text/pieces.hpp"
 
@@ -11,6 +12,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
 #include <chrono>
 #include <cstdint>
 #include <iterator>
@@ -51,15 +54,34 @@ Result<std::int64_t> print_records(
   return rows;
 }
 
+/// Names of columns in place of the headings that tables show for them: `tokens/s/GPU`.
+Result<Words> columns_meant(Reader& reader, Words asked) {
+  const auto is_name = [](const std::string& word) {
+    return std::all_of(word.begin(), word.end(),
+        [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c == '-' || c == '.'; });
+  };
+  if (std::all_of(asked.begin(), asked.end(), is_name)) return asked;
+  SHARDSWEEP_ASSIGN(const Table known, reader.query("SELECT * FROM results LIMIT 0"));
+  for (std::string& word : asked) {
+    const std::string down = word.starts_with('-') ? "-" : "";
+    const auto found = std::find_if(known.columns.begin(), known.columns.end(),
+        [&](const std::string& name) { return title_of(name) == word.substr(down.size()); });
+    if (found != known.columns.end()) word = down + *found;
+  }
+  return asked;
+}
+
 Result<ExitCode> run_results(const Session& session) {
   const Options& options = session.options;
   const auto& own = options.of<ResultOptions>();
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
   const bool usual = own.columns.empty();
   const bool for_machines = options.format != Format::table;
+  SHARDSWEEP_ASSIGN(const auto columns, columns_meant(*reader, own.columns));
+  SHARDSWEEP_ASSIGN(const auto sort, columns_meant(*reader, {own.sort}));
   const ResultsRequest request{.selection = selection_of(options),
-      .columns = usual && for_machines ? Words{"all"} : own.columns,
-      .sort = own.sort,
+      .columns = usual && for_machines ? Words{"all"} : columns,
+      .sort = sort.front(),
       .limit = own.limit > 0 ? own.limit + 1 : 0,
       .measured_only = own.measured};
   std::int64_t rows = 0;
