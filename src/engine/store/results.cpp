@@ -15,9 +15,9 @@ namespace shardsweep::sqlite {
 namespace {
 
 const std::vector<std::string>& usual_columns() {
-  static const std::vector<std::string> names{"sweep", "trial", "model", "nodes", "gpus", "state",
-      "outcome", "tokens_per_s_per_gpu", "mfu", "train_step_ms", "peak_memory_bytes", "mark",
-      "runner", "runner_version"};
+  static const std::vector<std::string> names{"sweep", "trial", "model", "nodes", "gpus", "layout",
+      "state", "outcome", "tokens_per_s_per_gpu", "mfu", "train_step_ms", "peak_memory_bytes",
+      "mark", "runner", "runner_version"};
   return names;
 }
 

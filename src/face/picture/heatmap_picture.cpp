@@ -48,8 +48,7 @@ CellText text_of(const Heatmap& heatmap, const HeatmapCell& cell) {
   }
   if (is_measured(cell) && cell.open > 0) text.value += " +";
   if (!cell.published_layout.empty()) text.value += " *";
-  for (const auto& line :
-      {short_layout(layout_of(heatmap, cell)), certainty_text(cell), rule_of(cell)}) {
+  for (const auto& line : {layout_of(heatmap, cell), certainty_text(cell), rule_of(cell)}) {
     if (!line.empty()) text.small.push_back(line);
   }
   return text;

@@ -4,7 +4,6 @@
 #include "answer/answer.hpp"
 #include "picture/svg.hpp"
 #include "show/heatmap_cell.hpp"
-#include "show/share_steps.hpp"
 #include "text/content_hash.hpp"
 #include "text/numbers.hpp"
 
@@ -151,7 +150,7 @@ std::string without_options(std::string sentence) {
 
 std::string layout_html(std::string_view label) {
   std::string out;
-  each_token(short_layout(label), [&out](std::string_view token) {
+  each_token(label, [&out](std::string_view token) {
     const auto [name, number] = split(token);
     // A var may be longer than a cell is wide.
     const bool var = token.find('=') != std::string_view::npos;

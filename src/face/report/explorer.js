@@ -385,10 +385,10 @@ function showCard(answer) {
   } else {
     const best = last.layouts[0];
     say('#asked', last.asked);
-    $('#use').textContent = best.sentence;
+    $('#use').textContent = best.label;
     say('#headline', best.headline);
     say('#limit', best.limit);
-    say('#measured', [best.measured && !last.measured.includes(best.sentence) ? `This layout was ${best.measured.sentence}.` : '', last.measured].filter(Boolean).join(' '));
+    say('#measured', [best.measured && !last.measured.includes(best.label) ? `This layout was ${best.measured.sentence}.` : '', last.measured].filter(Boolean).join(' '));
     list('#others', last.others);
     list('#trust', last.trust);
     list('#step-memory', last.memory);
@@ -408,7 +408,7 @@ function showWhyNot(answer) {
   if (answer) {
     say('#why', answer.why);
     say('#place', answer.place_text || '');
-    say('#why-layout', answer.layout ? `${answer.layout.sentence}: ${answer.layout.headline}` +
+    say('#why-layout', answer.layout ? `${answer.layout.label}: ${answer.layout.headline}` +
       (answer.layout.measured ? ` It was ${answer.layout.measured.sentence}.` : '') : '');
     if (answer.layout) layouts.push({name: 'yours', layout: answer.layout});
   }
@@ -499,9 +499,9 @@ function showPairs(cells, name, across, down, says) {
       const step = cell.layout ? Math.max(1, Math.ceil(8 * speedOf(cell) / most)) : 0;
       const text = cell.layout ? cell.layout.speed || cell.layout.step.text : 'no';
       const button = element('button', {type: 'button', className: `cell s${step}`, textContent: text,
-        title: cell.layout ? cell.layout.sentence : cell.why});
+        title: cell.layout ? cell.layout.label : cell.why});
       button.addEventListener('click', () => {
-        say(says, cell.layout ? `${cell.layout.sentence}: ${cell.layout.headline}` : cell.why);
+        say(says, cell.layout ? `${cell.layout.label}: ${cell.layout.headline}` : cell.why);
         $('#layout').value = state.layout = cell.layout ? cell.layout.label : `${across}=${column} ${down}=${line}`;
         changed();
       });

@@ -7,7 +7,6 @@
 #include "report/charts.hpp"
 #include "report/page.hpp"
 #include "show/cell_text.hpp"
-#include "show/share_steps.hpp"
 #include "text/numbers.hpp"
 
 #include <fmt/format.h>
@@ -23,10 +22,9 @@ namespace {
 std::string title_of_point(const Frontier& frontier, const FrontierPoint& point) {
   const auto cost = humanised(frontier.cost_column, point.cost);
   if (frontier.by == FrontierCost::memory)
-    return fmt::format(
-        "{}: {} tokens/s/GPU, {}", short_layout(point.layout), amount_text(point.speed), cost);
+    return fmt::format("{}: {} tokens/s/GPU, {}", point.layout, amount_text(point.speed), cost);
   return fmt::format("{} {}: {} tokens/s with {}", cost, frontier.cost_column,
-      amount_text(point.speed), short_layout(point.layout));
+      amount_text(point.speed), point.layout);
 }
 
 /// Adds the points that are not beaten as a series, and the others to `beaten`, one series for all

@@ -7,7 +7,6 @@
 #include "report/page.hpp"
 #include "report/sections.hpp"
 #include "show/cell_text.hpp"
-#include "show/share_steps.hpp"
 #include "text/numbers.hpp"
 
 #include <fmt/format.h>
@@ -196,8 +195,7 @@ ChartSeries history_of(const ReportView& view, const PageCell& cell) {
     if (speed <= best || !trial->mark.empty()) continue;
     if (best > 0) series.points.push_back({hours, best / answer});
     best = speed;
-    series.points.push_back(
-        {hours, best / answer, fmt::format("{}: {}", name, short_layout(trial->layout))});
+    series.points.push_back({hours, best / answer, fmt::format("{}: {}", name, trial->layout)});
   }
   if (hours <= 0 || best <= 0) return {};
   series.points.push_back({hours, best / answer});

@@ -4,7 +4,6 @@
 #include "picture/heatmap_picture.hpp"
 #include "show/cell_text.hpp"
 #include "show/format.hpp"
-#include "show/share_steps.hpp"
 #include "show/table_view.hpp"
 
 #include <shardsweep/axis_table.hpp>
@@ -226,8 +225,8 @@ std::string cells_json(const ReportView& view) {
     std::string named;
     for (std::size_t i = 0; i < std::min(layouts.size(), most_named); ++i) {
       if (const auto row = view.row_of(layouts[i]))
-        named += fmt::format("{}[{},{}]", named.empty() ? "" : ",", *row,
-            script_json(short_layout(layouts[i].name)));
+        named +=
+            fmt::format("{}[{},{}]", named.empty() ? "" : ",", *row, script_json(layouts[i].name));
     }
     out += fmt::format(R"({}"{}":{{"best":{},"labels":[{}]}})", out.size() == 1 ? "" : ",",
         cell_key(cell.row, cell.column), number_text(layouts.front().tokens_per_s_per_gpu), named);

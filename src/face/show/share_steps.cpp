@@ -3,7 +3,6 @@
 
 #include "show/heatmap_cell.hpp"
 
-#include <shardsweep/axis_table.hpp>
 #include <shardsweep/metric.hpp>
 
 #include <fmt/format.h>
@@ -46,21 +45,6 @@ Colour step_colour(int step) {
       {{0xee, 0xf4, 0xf8}, {0xd7, 0xe6, 0xef}, {0xba, 0xd5, 0xe4}, {0x9b, 0xc2, 0xd8},
           {0x79, 0xac, 0xc9}, {0x2b, 0x71, 0x99}, {0x18, 0x5a, 0x80}, {0x08, 0x3f, 0x5d}}};
   return colours[static_cast<std::size_t>(std::clamp(step, 1, most_steps)) - 1];
-}
-
-std::string short_layout(std::string_view label) {
-  std::string out;
-  while (!label.empty()) {
-    const auto end = std::min(label.find(' '), label.size());
-    const auto token = label.substr(0, end);
-    const bool left_out = std::any_of(axes().begin(), axes().end(), [&](const AxisInfo& axis) {
-      return axis.is(AxisUse::degree) && axis.name != "dp" && token.ends_with('1') &&
-          token.substr(0, token.size() - 1) == axis.short_name;
-    });
-    if (!token.empty() && !left_out) out += (out.empty() ? "" : " ") + std::string(token);
-    label.remove_prefix(std::min(end + 1, label.size()));
-  }
-  return out;
 }
 
 bool by_row(const Heatmap& heatmap) {

@@ -29,9 +29,6 @@ inline constexpr int most_steps = 8;
 /// True if colours are by share of the row's best: rows are models, and more is better.
 [[nodiscard]] bool by_row(const Heatmap& heatmap);
 
-/// A layout's label without the degrees of 1, but for dp.
-[[nodiscard]] std::string short_layout(std::string_view label);
-
 /// Step of each cell; 0: no colour, as without a measured value.
 [[nodiscard]] std::vector<std::vector<int>> steps_of(const Heatmap& heatmap);
 

@@ -144,8 +144,8 @@ std::string card_text(
     out += suggestion.memory.back() + "\n" + offloaded_text(suggestion);
   } else {
     const auto& best = suggestion.layouts.front();
-    out += fmt::format("Use {}:\n   {}\n   {}\n", layout_text(best.point, LayoutForm::sentence),
-        headline(request, best), best.limit);
+    out += fmt::format(
+        "Use {}:\n   {}\n   {}\n", layout_text(best.point), headline(request, best), best.limit);
     const auto others = runners_up(suggestion);
     if (!others.empty()) out += fmt::format("Next best: {}.\n", others.front());
   }
@@ -268,8 +268,8 @@ std::string why_not_text(
     out += fmt::format(
         "Place {} of {} layouts that fit.\n", grouped(answer.place), grouped(answer.of));
   if (answer.layout)
-    out += fmt::format("{}:\n   {}\n", layout_text(answer.layout->point, LayoutForm::sentence),
-        headline(request, *answer.layout));
+    out += fmt::format(
+        "{}:\n   {}\n", layout_text(answer.layout->point), headline(request, *answer.layout));
   constexpr std::size_t indent = 5;
   out = fold_lines(in_charset(out, style.terminal.utf8), style.terminal.width, indent);
   if (answer.layout) out += "\n" + layouts_text(one, style);

@@ -130,8 +130,7 @@ Json json_of_layout(const SuggestRequest& request, const SuggestedLayout& layout
     if (axis.of_layout()) axes_of[std::string(axis.name)] = axis_text(axis, axis.get(layout.point));
   }
   return {{"label", layout_text(layout.point)},
-      {"degrees", layout_text(layout.point, LayoutForm::degrees)},
-      {"sentence", layout_text(layout.point, LayoutForm::sentence)}, {"axes", std::move(axes_of)},
+      {"degrees", layout_text(layout.point, LayoutForm::degrees)}, {"axes", std::move(axes_of)},
       {"tokens_per_s_per_gpu", layout.tokens_per_s_per_gpu},
       {"speed",
           layout.tokens_per_s_per_gpu > 0 ? amount_text(layout.tokens_per_s_per_gpu)

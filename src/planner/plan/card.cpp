@@ -81,8 +81,7 @@ std::string fastest_measured(const SuggestRequest& request) {
       request.learnt->fastest(request.model, world_of(request), [](const Layout&) { return true; });
   if (found == nullptr) return {};
   return fmt::format("Fastest in '{}' on {}: {}; {}.", request.learnt->name,
-      counted(request.gpus, "GPU"), layout_text(found->seen.point, LayoutForm::sentence),
-      measured_sentence(*found));
+      counted(request.gpus, "GPU"), layout_text(found->seen.point), measured_sentence(*found));
 }
 
 std::vector<std::string> runners_up(const Suggestion& suggestion) {

@@ -72,9 +72,8 @@ class Suggester {
     say_batch();
     for (const auto& layout : suggestion_.layouts) {
       const bool advise = &layout != suggestion_.layouts.data() && !layout.remedy.empty();
-      suggestion_.throughput.push_back(
-          fmt::format("{}: {}{}", layout_text(layout.point, LayoutForm::sentence), layout.limit,
-              advise ? " " + layout.remedy : ""));
+      suggestion_.throughput.push_back(fmt::format(
+          "{}: {}{}", layout_text(layout.point), layout.limit, advise ? " " + layout.remedy : ""));
     }
     check_rules();
     say_flow();
@@ -148,7 +147,7 @@ class Suggester {
         lines.push_back(fmt::format("ZeRO {} {} ({}).", zero,
             split == 1 ? "fits without tensor or pipeline parallelism"
                        : fmt::format("fits from tp × pp = {}", split),
-            layout_text(*least, LayoutForm::sentence)));
+            layout_text(*least)));
       }
     }
     if (suggestion_.layouts_judged > 0) {
@@ -275,8 +274,7 @@ class Suggester {
     const auto per_node = request_.cluster.gpus_per_node;
     const auto ask = [&](std::string question, const SuggestedLayout* found) {
       suggestion_.flow.push_back({std::move(question), found != nullptr,
-          found == nullptr ? "no such layout fits"
-                           : layout_text(found->point, LayoutForm::sentence)});
+          found == nullptr ? "no such layout fits" : layout_text(found->point)});
       return found != nullptr;
     };
     if (alone_fits) return;

@@ -31,16 +31,6 @@ std::string label_of(const AxisInfo& axis, std::string_view value) {
   return fmt::format("{}{}", axis.short_name, value);
 }
 
-/// micro_batch 4, recompute selective, sequence parallel, no overlap.
-std::string words_of(const AxisInfo& axis, std::string_view value) {
-  if (axis.kind == AxisKind::toggle) {
-    std::string text(axis.name);
-    std::replace(text.begin(), text.end(), '_', ' ');
-    return (value == "true" ? "" : "no ") + text;
-  }
-  return fmt::format("{} {}", axis.name == "zero" ? "ZeRO" : axis.name, value);
-}
-
 using ValueOf = std::function<std::string(const AxisInfo&)>;
 
 std::string text_of(const ValueOf& value_of, LayoutForm form) {
@@ -49,13 +39,7 @@ std::string text_of(const ValueOf& value_of, LayoutForm form) {
     const auto value = value_of(*axis);
     if (!axis->is(AxisUse::spelt) && value == axis_text(*axis, axis->default_value)) continue;
     if (form == LayoutForm::degrees && !axis->is(AxisUse::degree)) continue;
-    if (form != LayoutForm::sentence) {
-      text += (text.empty() ? "" : " ") + label_of(*axis, value);
-      continue;
-    }
-    // Axes that always divide the GPUs are joined as a product; the rest is a list.
-    const bool factor = axis->is(AxisUse::degree) && axis->is(AxisUse::spelt);
-    text += (text.empty() ? "" : factor ? " × " : ", ") + words_of(*axis, value);
+    text += (text.empty() ? "" : " ") + label_of(*axis, value);
   }
   return text;
 }

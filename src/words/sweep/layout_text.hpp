@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A layout in words. Every command, page, table and stored row that shows one has its text from
-// here, so that two layouts that differ never look alike: each axis of a layout is in the long
-// forms, in the order of AxisInfo::place, unless it has its default. The first ones (spelt) are
-// always there.
+// here, so that two layouts that differ never look alike, and one layout looks alike everywhere:
+// each axis of a layout is in the label, in the order of AxisInfo::place, unless it has its
+// default. The first ones (spelt) are always there.
 #pragma once
 
 #include <shardsweep/point.hpp>
@@ -14,9 +14,8 @@
 namespace shardsweep {
 
 enum class LayoutForm : std::uint8_t {
-  label,     ///< dp4 tp2 pp1 mb2 ga4 z1 cp2 full sp no-overlap
-  degrees,   ///< dp4 tp2 pp1 cp2: how the GPUs are divided, and nothing else
-  sentence,  ///< dp 4 × tp 2 × pp 1, micro_batch 2, grad_accum 4, ZeRO 1, recompute full
+  label,    ///< dp4 tp2 pp1 mb2 ga4 z1 cp2 full sp no-overlap
+  degrees,  ///< dp4 tp2 pp1 cp2: how the GPUs are divided, and nothing else
 };
 
 [[nodiscard]] std::string layout_text(const Point& point, LayoutForm form = LayoutForm::label);

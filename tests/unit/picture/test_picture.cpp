@@ -227,9 +227,3 @@ TEST_CASE("text of a picture has twelve points at least, and its last line says 
   CHECK(svg_text(drawing, SvgUse::file).find(">demo · measured 2026-11-24</text>") !=
       std::string::npos);
 }
-
-TEST_CASE("a degree of 1 is left out of a short layout") {
-  CHECK(short_layout("dp8 tp1 pp1 mb1 ga16 z0") == "dp8 mb1 ga16 z0");
-  CHECK(short_layout("dp1 tp2 pp11 mb2") == "dp1 tp2 pp11 mb2");
-  CHECK(short_layout("").empty());
-}

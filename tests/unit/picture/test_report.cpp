@@ -356,9 +356,11 @@ TEST_CASE("every series of a chart is in its legend, and ticks stand at the data
   CHECK(figure.find("\"exact\":true") != std::string::npos);
 }
 
-TEST_CASE("a var of a layout may be broken where it is too long, and is text") {
+// Pages left degrees of 1 out, tables wrote them.
+TEST_CASE("a page writes a layout as tables do; a var may be broken, and is text") {
   CHECK(layout_html("dp8 tp1 algo=<tree>") ==
-      "<span>dp<b>8</b></span> <span class=\"var\">algo=&lt;tree&gt;</span>");
+      "<span>dp<b>8</b></span> <span>tp<b>1</b></span> "
+      "<span class=\"var\">algo=&lt;tree&gt;</span>");
 }
 
 TEST_CASE("a frontier's picture names each group once, and what is beaten once") {

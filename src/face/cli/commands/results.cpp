@@ -89,7 +89,7 @@ Result<ExitCode> run_results(const Session& session) {
     SHARDSWEEP_ASSIGN(Table table, reader->results(request));
     rows = std::ssize(table.rows);
     if (own.limit > 0 && rows > own.limit) table.rows.pop_back();
-    auto style = table_style(session, {"trial"});
+    auto style = table_style(session, {"trial", "outcome", "tokens_per_s_per_gpu"});
     style.every = !usual;
     if (usual && !for_machines) drop_nodes_where_none(table);
     SHARDSWEEP_TRY(print_table(table, style));
