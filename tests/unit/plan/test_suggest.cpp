@@ -243,7 +243,7 @@ TEST_CASE("the first step says with numbers what fits") {
   const auto suggestion = suggested(request(1, 1 << 20));
   CHECK(says(suggestion.memory, "One sample on one GPU needs "));
   CHECK(says(suggestion.memory, "A GPU of h100-8x has 80.0 GiB: it does not fit."));
-  CHECK(says(suggestion.memory, "ZeRO 3 fits without tensor or pipeline parallelism (dp 8 "));
+  CHECK(says(suggestion.memory, "ZeRO 3 fits without tensor or pipeline parallelism (dp8 "));
   CHECK(says(suggestion.memory, " layouts fit even by the pessimistic estimate."));
   auto small = request(1, 1 << 20);
   small.model = small_model();
