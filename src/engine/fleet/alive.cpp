@@ -61,7 +61,8 @@ bool only_waits(const World& world, Timestamp now) {
   for (const auto& [id, row] : world.allocations()) {
     if (!live(row) || is_outside(row)) continue;
     if (row.backend == Backend::local || row.claimed_at != 0) return false;
-    if (to_seconds(now - row.created_at) < may_start_s) return false;
+    const double age_s = to_seconds(now - row.created_at);
+    if (age_s >= 0 && age_s < may_start_s) return false;
     any = true;
   }
   // A sweep without live trials may be held: by the clock, or by other users' jobs.

@@ -64,12 +64,15 @@ std::int64_t lanes_for_work(const Demand& demand, const Policy& policy) {
 }
 
 std::int64_t idle_nodes_left(const World& world, std::int64_t idle, Timestamp idle_at) {
-  // A job that was asked for shortly before may not have had its nodes.
+  // A job that was asked for shortly before may have had no nodes yet.
   constexpr double settles_s = 30;
   for (const auto& [id, row] : world.allocations()) {
     if (!live(row) || row.backend != Backend::slurm) continue;
     const bool counted_busy = to_seconds(idle_at - row.created_at) > settles_s;
-    if (counted_busy && row.claimed_at == 0) return 0;
+    const bool waited = row.claimed_at == 0
+        ? counted_busy
+        : to_seconds(row.claimed_at - row.created_at) > starts_at_once_s;
+    if (waited) return 0;
     if (!counted_busy) idle -= row.nodes;
   }
   for (const auto& [name, node] : world.nodes())
@@ -79,30 +82,30 @@ std::int64_t idle_nodes_left(const World& world, std::int64_t idle, Timestamp id
 
 std::int64_t lanes_for_idle_nodes(
     const World& world, SweepId sweep, const Demand& demand, std::int64_t idle) {
-  const auto saves_more = [&](std::int64_t lanes, double start_s) {
-    const auto now = static_cast<double>(lanes);
-    return demand.predicted_s / now - demand.predicted_s / (now + 1) > start_s;
-  };
-  if (idle >= demand.nodes) {
-    std::int64_t lanes = demand.live;
-    const auto most = lanes + std::min(idle / demand.nodes, demand.waiting);
-    while (lanes < most && (lanes == 0 || saves_more(lanes, assumed_start_s)))
-      ++lanes;
-    return lanes;
-  }
+  const bool named = idle >= demand.nodes;
   std::int64_t lanes = 0;
-  double start_s = 0;  // start of the newest lane
+  double start_s = assumed_start_s;  // start of the newest lane
   for (const auto& [id, row] : world.allocations()) {
     if (!live(row) || row.backend != Backend::slurm) continue;
-    if (row.claimed_at == 0) return 0;
+    if (!named && row.claimed_at == 0) return 0;
     if (row.sweep != sweep || row.nodes != demand.nodes || !takes_work(row)) continue;
-    const auto first_start = first_start_in(world, id);
-    if (!first_start || to_seconds(row.claimed_at - row.created_at) > starts_at_once_s) return 0;
     ++lanes;
-    start_s = to_seconds(*first_start - row.created_at);
+    if (const auto first_start = first_start_in(world, id)) {
+      start_s = to_seconds(*first_start - row.created_at);
+    } else if (!named) {
+      return 0;
+    }
+    const bool waited = to_seconds(row.claimed_at - row.created_at) > starts_at_once_s;
+    if (!named && waited) return 0;
   }
-  const auto most = std::min(lanes_for_each_started * lanes, lanes + demand.waiting);
-  while (lanes > 0 && lanes < most && saves_more(lanes, start_s))
+  const auto more = named ? std::min(idle / demand.nodes, lanes_for_each_started)
+                          : (lanes_for_each_started - 1) * lanes;
+  const auto most = lanes + std::min(more, demand.waiting);
+  const auto saves_s = [&] {
+    const auto now = static_cast<double>(lanes);
+    return demand.predicted_s / now - demand.predicted_s / (now + 1);
+  };
+  while (lanes > 0 && lanes < most && saves_s() > start_s)
     ++lanes;
   return lanes;
 }

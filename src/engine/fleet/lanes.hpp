@@ -49,7 +49,7 @@ inline constexpr std::int64_t least_open = 2;
 [[nodiscard]] std::int64_t lanes_for_work(const Demand& demand, const Policy& policy);
 
 /// Number of `idle` nodes, asked for at `idle_at`, that no job of ours has or may have taken since.
-/// None if a job of ours waits beside them: so would the next one.
+/// None if a job of ours waits or waited beside them: they can't be had.
 [[nodiscard]] std::int64_t idle_nodes_left(
     const World& world, std::int64_t idle, Timestamp idle_at);
 

@@ -109,6 +109,12 @@ std::string qos_of(const SweepFacts& facts, std::int32_t nodes) {
   return account == facts.site.accounts.end() ? "" : account->second.default_qos;
 }
 
+/// True for more than a number of GPUs: gpu:h100:8, gpu:8,nvme:1. Slurm was asked for numbers
+/// alone.
+bool names_a_kind(std::string_view gres) {
+  return gres.substr(0, 4) != "gpu:" || gres.find_first_not_of("0123456789", 4) != gres.npos;
+}
+
 std::string jobs_text(std::int64_t count) {
   return fmt::format("{} job{}", count, count == 1 ? "" : "s");
 }
@@ -125,15 +131,17 @@ void add_options(const SweepSpec& sweep, const SiteSpec& site, SweepFacts& facts
   facts.qos = values("qos");
   facts.memory = values("mem");
   facts.gpus = gpus_of_nodes(sweep, site);
-  constexpr std::array picking{"constraint", "nodelist", "nodefile", "exclude", "reservation",
-      "licenses", "gres", "switches", "dependency", "begin"};
-  facts.picks_nodes = std::any_of(picking.begin(), picking.end(),
-      [&](const char* option) { return site.slurm.contains(option); });
+  // Plugins add options, so those are listed that leave a job all nodes of its partition.
+  constexpr std::array harmless{"partition", "account", "qos", "gpus-per-node", "gres", "mem",
+      "time", "exclusive", "comment", "nice", "mail-type", "mail-user", "signal", "wckey"};
+  facts.picks_nodes = std::any_of(site.slurm.begin(), site.slurm.end(), [&](const auto& option) {
+    return std::find(harmless.begin(), harmless.end(), option.first) == harmless.end();
+  });
 }
 
 std::int64_t idle_nodes(const SweepFacts& facts, std::int32_t nodes) {
   std::int64_t most = 0;
-  if (facts.picks_nodes) return most;
+  if (facts.picks_nodes || names_a_kind(option_for(facts.gpus, nodes))) return most;
   for (const auto* partition : partitions_seen(facts, nodes))
     most = std::max(most, NodeNeeds(facts, nodes).fitting(partition->second, &NodesAlike::idle));
   return most;

@@ -140,6 +140,7 @@ TEST_CASE("nodes that Slurm calls idle are asked for at once") {
   c.facts().site.default_partition = "main";
   c.facts().site.partitions["main"] = {.nodes = 8, .alike = {{8, 8, 0, 6}}};
   c.facts().site.idle_at = c.input.now;
+  c.facts().gpus = {{.value = "gpu:8"}};
   c.trials(1, 60);  // 600 s: worth one lane
   SUBCASE("up to four") {
     c.decide();
@@ -174,27 +175,50 @@ TEST_CASE("nodes that Slurm calls idle are asked for at once") {
     c.decide();
     CHECK(c.rows.allocations.size() == 3);
   }
-  SUBCASE("one if the answer is old, if a job of ours waits beside them, or if nodes are picked") {
-    SUBCASE("") {
-      c.facts().site.idle_at -= 61 * second;
-    }
-    SUBCASE("") {
+  SUBCASE("one where other nodes may be meant") {
+    SUBCASE("by an option") {
       c.facts().picks_nodes = true;
     }
-    SUBCASE("") {
+    SUBCASE("by the kind of GPU") {
+      c.facts().gpus = {{.value = "gpu:h100:8"}};
+    }
+    SUBCASE("by their number") {
       c.facts().site.partitions["main"].alike = {{8, 8, 0, 0}, {8, 0, 0, 8}};
     }
-    SUBCASE("") {
-      c.input.stays = false;
-    }
-    c.facts().gpus = {{.value = "gpu:8"}};
     c.decide();
     CHECK(c.rows.allocations.size() == 1);
-    c.allocation().created_at -= 31 * second;
+  }
+  SUBCASE("one if the answer is old") {
+    c.facts().site.idle_at -= 61 * second;
+    c.decide();
+    CHECK(c.rows.allocations.size() == 1);
+  }
+  SUBCASE("one in a single pass") {
+    c.input.stays = false;
+    c.decide();
+    CHECK(c.rows.allocations.size() == 1);
+  }
+  SUBCASE("none more beside a job that waits, or that has waited") {
+    c.facts().site.idle_at = 0;
+    c.decide();
+    REQUIRE(c.rows.allocations.size() == 1);
+    AllocationRow& first = c.allocation();
+    first.created_at -= 100 * second;
     c.facts().site.idle_at = c.input.now;
-    c.facts().picks_nodes = false;
+    SUBCASE("") {
+      first.claimed_at = 0;
+    }
+    SUBCASE("") {
+      first.claimed_at = first.created_at + 61 * second;
+    }
     c.decide();
     CHECK(c.rows.allocations.size() == 1);
+  }
+  SUBCASE("two node counts share them") {
+    c.facts().site.partitions["main"].alike.front().idle = 4;
+    c.trials(2, 60);
+    c.decide();
+    CHECK(c.node_counts() == std::vector<std::int32_t>{1, 2, 1});
   }
 }
 

@@ -53,7 +53,8 @@ Result<void> read_partitions(std::string_view text, SiteFacts& into) {
     if (group.is_default) into.default_partition = group.name;
     PartitionFacts& seen = into.partitions[group.name];
     seen.nodes += static_cast<std::int32_t>(group.nodes);
-    seen.alike.push_back({group.nodes, gpus_of(group.gres), group.memory_mb, group.idle});
+    seen.alike.push_back(
+        {group.nodes, gpus_of(group.gres), group.memory_mb, group.up ? group.idle : 0});
     seen.longest_s = seconds_of(group.time_limit);
   }
   into.partitions_known = true;

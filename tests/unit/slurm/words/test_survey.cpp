@@ -20,6 +20,10 @@ TEST_CASE("partitions and their sizes, and which one is the default") {
   CHECK(facts.partitions_known);
   CHECK(facts.partitions.at("main") == PartitionFacts{8, 0, {{6, 8, 32000, 6}, {2, 0, 16000}}});
   CHECK(facts.partitions.at("gpu") == PartitionFacts{120, 0, {{120, 8, 1000000}}, 36 * 3600});
+  SUBCASE("nodes of a partition that is down are not idle") {
+    REQUIRE(read_partitions("main*|down|6|infinite|16|32000|gpu:8|idle\n", facts));
+    CHECK(facts.partitions.at("main").alike == std::vector<NodesAlike>{{6, 8, 32000, 0}});
+  }
   SUBCASE("garbage changes nothing") {
     const SiteFacts before = facts;
     CHECK_FALSE(read_partitions(
