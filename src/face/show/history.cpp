@@ -170,8 +170,8 @@ void doubt_other_layouts(HistorySeries& series) {
     auto& verdict = change.verdict;
     const auto& before = series.points[change.first - 1];
     const auto& after = series.points[change.first];
-    const bool faster = verdict.difference == Difference::faster;
-    if (!faster && verdict.difference != Difference::slower) continue;
+    const bool faster = verdict.share > 0;
+    if (verdict.difference == Difference::same) continue;
     const auto& layout = faster ? after.run.layout : before.run.layout;
     if ((faster ? before : after).layouts.contains(layout)) continue;
     verdict.difference = Difference::undecided;

@@ -110,6 +110,10 @@ TEST_CASE("the best of a cell has a point for each software and sweep") {
       "version 1 -> 2, best layout dp2 tp1 -> dp1 tp2, layouts measured 1 -> 2");
   CHECK(history.series.front().verdict().open == Open::mixed_state);
   CHECK(history.series.front().verdict().reason.find("dp1 tp2 was not measured before") == 0);
+  // Nor does another doubt hide that.
+  runs.back().measured.others_cpu = 0.5;
+  const auto loaded = history_of(runs, HistoryOf::cell, 0.01);
+  CHECK(loaded.series.front().verdict().reason.find("dp1 tp2 was not measured before") == 0);
 }
 
 TEST_CASE("a cell is followed by the layouts that were measured again") {
