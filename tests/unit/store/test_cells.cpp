@@ -50,7 +50,7 @@ TEST_CASE("of values of a var that are a tie none is called the best") {
 TEST_CASE("a cell without a var that others have is named by that") {
   const TempDir dir;
   Daemon daemon(dir / "a.db");
-  daemon.submit(dir, {.gpus = {1}, .name = "with", .vars = {0, 1}});
+  daemon.submit(dir, {.gpus = {1}, .vars = {0, 1}, .name = "with"});
   daemon.submit(dir, {.gpus = {1}, .name = "without"});
   const auto run = [&](const char* which, double speed) {
     const auto where = fmt::format("model = 'tiny' and micro_batch = 1 and {}", which);
