@@ -35,6 +35,7 @@ TEST_CASE("general causes judge what had a cause of its own") {
     CHECK(finding.outcome == alike.outcome);
     CHECK(finding.whose == alike.whose);
     CHECK(finding.strength == alike.weight);
+    CHECK(finding.remedy == alike.remedy);
   }
 }
 
@@ -99,8 +100,15 @@ TEST_CASE("what only looks like a failure is none") {
            "2024-01-01 10:00:00.1: W tensorflow/dso_loader.cc:64] Could not load dynamic library",
            "[ERROR] /usr/bin/ld.so: object a.so cannot be preloaded: ignored.",
            "mkdir: cannot create directory 'run': File exists", "validation: 128 passed, 0 failed",
-           "id: cannot find name for user ID 30001", "world size 16, rank 3",
-           "found shape torch.Size([4]) in the checkpoint"}) {
+           "id: cannot find name for user ID 30001",
+           "ln: failed to create symbolic link 'a': File exists",
+           "systemd[2314]: train.service: Main process exited, code=exited, status=0/SUCCESS",
+           "systemd[1]: motd.service: Main process exited, code=exited, status=1/FAILURE",
+           "systemd[1]: user@1000.service: Main process exited, code=killed, status=15/TERM",
+           "systemd[1]: munge.service: Main process exited, code=killed, status=15/TERM",
+           "systemd[1]: apt-daily.service: Main process exited, code=exited, status=100/n/a",
+           "UCX  DIAG  Remote access on mlx5_2:1/IB (synd 0x13)",
+           "UCX  DEBUG Transport retry count exceeded on mlx5_2:1/IB (synd 0x15)"}) {
     CAPTURE(line);
     CHECK_FALSE(find_cause(line, {}));
   }
@@ -142,4 +150,123 @@ TEST_CASE("authentication and images are judged by whose they are") {
   // torchrun's table tells more than the error above it.
   CHECK(found_in("a.ChildFailedError:\n[0]:\n  exitcode  : 1 (pid: 7)\n").line ==
       "exitcode  : 1 (pid: 7)");
+}
+
+TEST_CASE("what was survived or is general does not beat what ended the run") {
+  const std::string steps = "step 1 loss 3.1\nstep 2 loss 3.0\nstep 3 loss 2.9\n";
+  const std::string segfault = "srun: error: n2: task 3: Segmentation fault (core dumped)\n";
+  const std::string shape =
+      "size mismatch for fc.weight: copying a param with shape torch.Size([81, 4]) from "
+      "checkpoint\n";
+  CHECK_FALSE(find_cause(shape + steps, {}));
+  CHECK(found_in(shape + steps + segfault).rule == "shell-segmentation");
+  CHECK(found_in(shape).outcome == Outcome::rejected);
+  CHECK(found_in(shape + "torch.distributed.DistNetworkError: the client timed out\n").outcome ==
+      Outcome::comm_error);
+  CHECK(found_in(shape +
+            "[rank1]:[E x.cpp:4] [Rank 1] Watchdog caught collective operation timeout: "
+            "WorkNCCL(SeqNum=1)\n")
+            .outcome == Outcome::comm_error);
+  CHECK_FALSE(find_cause("UCX  DIAG  Remote access on mlx5_2:1/IB (synd 0x13\n" + steps, {}));
+  for (const std::string line :
+      {"UCX  ERROR Local protection (synd 0x4", "Local protection on mlx5_0:1/IB (synd 0x4"})
+    CHECK(found_in(line + "\n" + steps + segfault).rule == "shell-segmentation");
+  // Memory that NCCL lacks is told once, whoever prints a step behind it.
+  CHECK(found_in("NCCL WARN Cuda failure 2 'out of memory'\n" + steps).outcome == Outcome::oom);
+  // A linker's word may be of a probe.
+  CHECK(found_in("ld: cannot find -lcublas\nsrun: error: n3: task 5: Exited with exit code 1\n")
+            .rule == "launcher-srun");
+  CHECK(found_in("ld: cannot find -lcublas\n").remedy ==
+      "name the folder of that library in "
+      "LIBRARY_PATH");
+  for (const char* list : {"failed ranks: 3, 7, 0 failed", "[ERROR] key x: ignored by the parser"})
+    CHECK(find_cause(list, {}));
+}
+
+TEST_CASE("words of a refusal, of a node and of memory are held against what they tell of") {
+  for (const std::string error :
+      {"lost rank 3, world size 7 is left", "store barrier: 15/16 workers joined (world size 16)",
+          "world size changed from 16 to 15", "CUDA error: device-side assert, world size 8",
+          "NCCL version mismatch between rank 0 and rank 3",
+          "flash-attn version 2: kernel mismatch on node n3"})
+    CHECK(found_in("RuntimeError: " + error + "\n").outcome == Outcome::crashed);
+  for (const std::string error :
+      {"RuntimeError: CUDA driver version 11040 is incompatible with CUDA "
+       "runtime",
+          "pynvml.nvml.NVMLError_LibRmVersionMismatch: RM has detected an NVML/RM version "
+          "mismatch.",
+          "munge: Error: Failed to access \"/run/munge/munge.socket.2\": Permission denied",
+          "unmunge: Error: Invalid credential", "munged: Error: Keyfile is insecure",
+          "srun: error: Munge encode failed: Failed to access \"/run/munge/munge.socket.2\": No "
+          "such file or directory",
+          "slurmd: error: Munge decode failed: Invalid credential",
+          "slurmstepd: error: pyxis: mkdir: cannot create directory '/run/enroot/u': File exists",
+          "systemd[1]: nvidia-persistenced.service: Main process exited, code=dumped, "
+          "status=6/ABRT",
+          "systemd[1]: slurmd.service: Main process exited, code=killed, status=9/KILL",
+          "salloc: error: Node failure on n3", "slurmctld: error: Node failure on n3",
+          "File.lua:210: write error: wrote 3 blocks instead of 7 at THDiskFile.c:356"}) {
+    const LogFinding finding = found_in(error + "\n");
+    CHECK(finding.outcome == Outcome::node_failure);
+    CHECK(finding.whose == Whose::node);
+  }
+  for (const char* other : {"job: error: Node failure on purpose", "write error: wrote 3 bytes"})
+    CHECK(found_in(other).outcome == Outcome::crashed);
+  // A file that exists already is noise only of who makes folders and links.
+  CHECK(
+      found_in("NCCL WARN Call to shm_open failed : File exists\n").outcome == Outcome::comm_error);
+  CHECK(found_in("[ERROR] unable to open shared memory object </torch_2847_1> in read-write mode: "
+                 "File exists (17)\n")
+            .whose == Whose::user);
+  // One line may tell of a family of addresses and of what failed behind it.
+  CHECK(
+      found_in("[c10d] The server socket cannot be initialized on [::]:29500 (errno: 97 - Address "
+               "family not supported by protocol). The server socket has failed to bind to "
+               "0.0.0.0:29500 (errno: 98 - Address already in use).\n")
+          .rule == "address-in-use");
+  CHECK(found_in("[n7:4113:0:4113] ib_mlx5_log.c:143  Transport retry count exceeded on "
+                 "mlx5_2:1/IB\n")
+            .outcome == Outcome::comm_error);
+  // The memory of NVLink's switches is neither the layout's nor the node's.
+  const LogFinding nvls = found_in(
+      "torch.distributed.DistBackendError: NCCL error in: x.cpp:1, unhandled cuda error\n"
+      "ncclUnhandledCudaError: Call to CUDA function failed.\nLast error:\nFailed to bind NVLink "
+      "SHARP (NVLS) Multicast memory of size 2097152 : CUDA error 2 'out of memory'.\n");
+  CHECK(nvls.outcome == Outcome::crashed);
+  CHECK(nvls.remedy == "set NCCL_NVLS_ENABLE=0");
+  for (const std::string error : {"torch.OutOfMemoryError",
+           "torch.cuda.OutOfMemoryError: Allocation on device 5 would exceed allowed memory.",
+           "cupy.cuda.memory.OutOfMemoryError: Out of memory allocating 12 bytes"})
+    CHECK(found_in(error + "\n").remedy.empty());
+  CHECK(found_in("MemoryError\n").remedy.starts_with("the host memory"));
+  CHECK(found_in("FATAL: \"python\": executable file not found in $PATH\n").rule ==
+      "container-no-program");
+  CHECK(found_in("*** stack smashing detected ***: python\n").rule == "hint-stack");
+}
+
+TEST_CASE("a frame's function is known by its whole name or by how it begins") {
+  const auto ends_in = [](const std::string& function) {
+    return found_in(
+        "Traceback (most recent call last):\n  File \"t.py\", line 1, in main\n"
+        "    run()\nValueError: tp 3 divides nothing\n\nDuring handling of the above "
+        "exception, another exception occurred:\n\nTraceback (most recent call "
+        "last):\n  File \"t.py\", line 9, in main\n    end()\n  File \"t.py\", line 1, "
+        "in " +
+        function + "\n    go()\nRuntimeError: odd\n")
+        .line;
+  };
+  for (const char* function : {"_shutdown_workers", "cleanup_distributed", "_cleanup_all",
+           "close_all", "terminate_processes", "_teardown_workers"})
+    CHECK(ends_in(function) == "ValueError: tp 3 divides nothing");
+  CHECK(ends_in("close_enough") == "RuntimeError: odd");
+  const auto within = [](const std::string& function) {
+    return found_in("Traceback (most recent call last):\n  File \"t.py\", line 1, in " + function +
+        "\n    assert ok\nAssertionError\n")
+        .outcome;
+  };
+  for (const char* function :
+      {"train_step_amp", "training_step_amp", "optimizer_step_amp", "on_train_epoch_end"})
+    CHECK(within(function) == Outcome::crashed);
+  for (const char* function : {"on_train_epoch_ended", "on_train_begin"})
+    CHECK(within(function) == Outcome::rejected);
 }
