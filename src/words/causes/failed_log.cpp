@@ -110,18 +110,45 @@ std::string_view told_exception(std::string_view line) {
 /// How far a program had come where an error was raised, as the frames above it tell.
 enum class Stage : std::uint8_t { unknown, set_up, step, update };
 
+/// Number behind a figure's name, as in "loss: 0.02", "'loss': '-1.5'"; empty: none. In "loss-0.02"
+/// the dash belongs to a name of a file.
+std::string_view figure_behind(std::string_view name) {
+  const std::size_t from = name.find_first_not_of(" :='\"");
+  if (from == 0 || from == npos) return {};
+  const std::string_view number = name.substr(from);
+  const std::size_t digit = number.front() == '-' ? 1 : 0;
+  return digit < number.size() && is_digit(number[digit]) ? number : std::string_view();
+}
+
 /// "step: 5700 loss: 0.028", "{'loss': 6.9, 'epoch': 0.1}": a loss as a number, and how far it is.
 bool tells_of_step(std::string_view line) {
   constexpr std::array<std::string_view, 5> how_far{"tep", "ter", "poch", "it/s", "'lr'"};
   for (std::size_t at = line.find("oss", 1); at != npos; at = line.find("oss", at + 3)) {
-    const std::size_t number = line.find_first_not_of(" :='\"-", at + 3);
-    if ((line[at - 1] | ' ') != 'l' || number == npos || number == at + 3 ||
-        !is_digit(line[number]))
-      continue;
+    if ((line[at - 1] | ' ') != 'l') continue;
+    const std::string_view loss = figure_behind(line.substr(at + 3));
+    // Of -1 settings say that nothing was told.
+    const bool none =
+        loss.starts_with("-1") && (loss.size() == 2 || (loss[2] != '.' && !is_digit(loss[2])));
+    if (loss.empty() || none) continue;
     return std::any_of(how_far.begin(), how_far.end(),
         [line](std::string_view word) { return line.find(word) != npos; });
   }
   return false;
+}
+
+/// True for words within a figure's name: "invalid: 3", and between bars with more words behind
+/// them, as in "| Mismatch KL: 0.2". A line with such bars may tell a step without a loss.
+bool names_figure(std::string_view line, Match words) {
+  const auto joins = [](char c) { return is_letter(c) || is_digit(c) || c == '_' || c == '/'; };
+  const std::string_view behind = line.substr(line.find_last_not_of(" :", words.end - 1) + 1);
+  const auto rest = std::find_if_not(behind.begin(), behind.end(), joins) - behind.begin();
+  if (!figure_behind(behind.substr(static_cast<std::size_t>(rest))).empty() && tells_of_step(line))
+    return true;
+  const std::string_view name = behind.substr(0, behind.find_first_of(":=|,;"));
+  return line.substr(0, words.begin).find(" | ") != npos &&
+      (line.find("tep ") != npos || tells_of_step(line)) &&
+      behind.substr(name.size()).find_first_of(":=") == 0 &&
+      !figure_behind(behind.substr(name.size())).empty();
 }
 
 /// "  1%|▏ | 64/8192 [56:27<87:25:33, 38.72s/it]": a bar without a name that has run for a minute.
@@ -205,6 +232,7 @@ class Reading {
   void take_frame(Printer& printer, std::string_view line) const;
   void take_error(Printer& printer, const SpokenLine& said);
   bool take_reason(Printer& printer, std::string_view line, bool below) const;
+  [[nodiscard]] const Cause* cause_beyond_figures(std::string_view line) const;
   void take_line(Printer& printer, const SpokenLine& said);
   void keep(Printer& printer, Event event) {
     event.own = is_own(event.cause);
@@ -394,12 +422,29 @@ bool Reading::take_reason(Printer& printer, std::string_view line, bool below) c
   return true;
 }
 
+/// Names of figures hold words of failure: "Step 3 | Loss: 0.1 | Mismatch KL: 0.2". Other words of
+/// such a line may tell of one.
+const Cause* Reading::cause_beyond_figures(std::string_view line) const {
+  const auto is_word = [this](const Cause* cause) {
+    return cause != nullptr && cause->weight == Strength::hint &&
+        cause->name.starts_with("word-") && !is_own(cause);
+  };
+  const Cause* cause = cause_for(line, LinePlace::line);
+  if (!is_word(cause) || is_error(line) || !told_exception(line).empty()) return cause;
+  std::string plain;
+  while (is_word(cause)) {
+    const auto words = match_in(plain.empty() ? line : plain, cause->pattern);
+    if (!words || !names_figure(line, *words)) break;
+    if (plain.empty()) plain = line;
+    plain.replace(words->begin, words->end - words->begin, words->end - words->begin, ' ');
+    cause = cause_for(plain, LinePlace::line);
+  }
+  return cause;
+}
+
 void Reading::take_line(Printer& printer, const SpokenLine& said) {
-  const Cause* cause = cause_for(said.text, LinePlace::line);
-  // Names of figures hold words of failure: "Step 3 | Loss: 0.1 | Mismatch KL: 0.2".
-  const bool figures = cause != nullptr && cause->weight == Strength::hint &&
-      cause->where == LinePlace::line && !is_error(said.text) && tells_of_step(said.text);
-  const bool tells_nothing = cause == nullptr || cause->weight == Strength::never || figures;
+  const Cause* cause = cause_beyond_figures(said.text);
+  const bool tells_nothing = cause == nullptr || cause->weight == Strength::never;
   bool goes_on = !tells_nothing && cause->where == LinePlace::progress;
   if (tells_nothing) {
     // Once they are known they matter no more, unless they may take something away.
@@ -449,9 +494,9 @@ void Reading::take(std::string_view line) {
       own != nullptr && own->where == LinePlace::line && own->weight <= Strength::cause)
     keep(printers_[-1], {own, line});
   SpokenLine said = said_in(line);
-  if (said.text.starts_with("[rank")) said = said_in(said.text);  // torchrun's and torch's
+  if (said.text.starts_with("[rank")) said = said_in(said.text);  // label of torchrun and of torch
   if (said.text.empty()) return;
-  // Quoted in a mail or thread.
+  // Marks before a line that a mail or thread quotes.
   if (said.text.front() == '>') said.text.remove_prefix(begins(said.text, "> ") ? 2 : 1);
   if (said.text.starts_with("```")) said.text.remove_prefix(3);
   if (said.text.empty()) return;

@@ -30,7 +30,11 @@ bool is_warning(std::string_view line) {
 }
 
 bool is_error(std::string_view line) {
-  return stands_alone(line, "ERROR") || stands_alone(line, "CRITICAL") ||
+  const bool bracket = line.starts_with('[');  // "[Epoch 3]" is no level
+  const std::string_view head = line.substr(bracket ? 1 : 0, 2);
+  const bool glog = head.size() == 2 && head[0] == 'E' &&
+      (is_digit(head[1]) || (bracket && (head[1] == ' ' || head[1] == ']')));
+  return glog || stands_alone(line, "ERROR") || stands_alone(line, "CRITICAL") ||
       stands_alone(line, "FATAL");
 }
 

@@ -9,7 +9,8 @@ namespace shardsweep {
 /// True for a warning, and for the source of one of Python's, which stands below it.
 [[nodiscard]] bool is_warning(std::string_view line);
 
-/// True if a level of an error stands alone in the line.
+/// True if ERROR, CRITICAL or FATAL stands alone in the line, in capitals, or if it begins as
+/// glog's errors do: "E1102 03:12:44", "[E socket.cpp:7]".
 [[nodiscard]] bool is_error(std::string_view line);
 
 /// True if a logger names the level INFO before any other one, an option and what is quoted.

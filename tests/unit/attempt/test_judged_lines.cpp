@@ -101,6 +101,8 @@ TEST_CASE("what only looks like a failure is none") {
            "[ERROR] /usr/bin/ld.so: object a.so cannot be preloaded: ignored.",
            "mkdir: cannot create directory 'run': File exists", "validation: 128 passed, 0 failed",
            "id: cannot find name for user ID 30001",
+           "SUCCESS Step 3 | Time: 5.2s | Mismatch KL: 0.1", "step 5 | loss: nan | invalid: 3",
+           "[Epoch 3] step 5 loss 2.0 invalid: 3", "step 5 | val error: 0.12 | loss 0.3",
            "ln: failed to create symbolic link 'a': File exists",
            "systemd[2314]: train.service: Main process exited, code=exited, status=0/SUCCESS",
            "systemd[1]: motd.service: Main process exited, code=exited, status=1/FAILURE",
@@ -150,6 +152,35 @@ TEST_CASE("authentication and images are judged by whose they are") {
   // torchrun's table tells more than the error above it.
   CHECK(found_in("a.ChildFailedError:\n[0]:\n  exitcode  : 1 (pid: 7)\n").line ==
       "exitcode  : 1 (pid: 7)");
+}
+
+TEST_CASE("a train step's line is told from others that speak of a loss") {
+  const std::string refusal = "ValueError: tp 3 divides nothing\n";
+  for (const std::string line :
+      {"Loading checkpoint epoch-03-loss-0.23.pt", "runs/pretrain-loss-2.31-step-5000/model.pt",
+          "{'best_loss': -1, 'epoch': 0}", "Namespace(target_loss=-1, max_steps=100)"})
+    CHECK(found_in(line + "\n" + refusal).rule == "refused-value-error");
+  for (const std::string line :
+      {"step 3 loss: -1.5", "step 3 loss=-12", "{'loss': '-0.5', 'epoch': 1}"})
+    CHECK(found_in(line + "\n" + refusal).rule.empty());
+  // Words in it are names of figures only if a number stands behind them.
+  for (const char* line : {"E1102 03:12:44 train.cc:7] step 12 loss 3.2: training failed",
+           "E1102 03:12:44 train.cc:7] step 12 loss 3.2 failed 3", "[E] step 1 loss 3.2 invalid: 3",
+           "Error: training failed at step 12, loss 3.2",
+           "level=error msg=\"training failed at step 12, loss 3.2\"",
+           "step 5 loss 3.2 failed with KeyError: 'labels'",
+           "step 5 | loss 3.2 | failed: 3 | KeyError: 'labels'",
+           "step 12 | loss 3.2 | grad norm inf, error: overflow, aborting run",
+           "step 5 | loss: 2.0 | invalid: 3, worker 7 died"}) {
+    CHECK(found_in(line).outcome == Outcome::crashed);
+    CHECK(found_in(line + ("\n" + refusal)).rule == "refused-value-error");
+  }
+  Cause own{.name = "odd-kl", .pattern = "Mismatch KL"};
+  own.outcome = Outcome::rejected;
+  own.weight = Strength::hint;
+  const auto finding = find_cause("step 3 | loss 0.1 | Mismatch KL: 7\n", {&own, 1});
+  REQUIRE(finding);
+  CHECK(finding->rule == "odd-kl");
 }
 
 TEST_CASE("what was survived or is general does not beat what ended the run") {
