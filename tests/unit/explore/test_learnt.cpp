@@ -74,7 +74,7 @@ TEST_CASE("a measured layout stays predicted and has its measurement beside it")
   CHECK(found->tokens_per_s_per_gpu > 0.7 * best.tokens_per_s_per_gpu);
   CHECK(found->guess.log_sigma < best.guess.log_sigma);
   CHECK(fastest_measured(request).find("in 3 runs") != std::string::npos);
-  CHECK(fastest_measured(request).find("Fastest in 'first' on 8 GPUs: dp ") == 0);
+  CHECK(fastest_measured(request).find("Fastest in 'first' on 8 GPUs: dp") == 0);
   const auto lines = trust(request, all.fitting.front());
   CHECK(std::find(lines.begin(), lines.end(), "Learnt from 1 layout of 'first'.") != lines.end());
 }
