@@ -54,10 +54,12 @@ enum class EvidenceKind : std::uint8_t {
   unstarted,  ///< no lead has started in a job that began there
   killed,     ///< all its agents were killed at once, by an unknown hand
   slow_pair,  ///< the network between it and one other node is slow, whose is not known
+  read_only,  ///< a runner could not write there
 };
 template <>
-inline constexpr std::array<std::string_view, 19> word_table<EvidenceKind>{"silent", "lost",
+inline constexpr std::array<std::string_view, 20> word_table<EvidenceKind>{"silent", "lost",
     "hardware", "dirty", "failed", "control", "check", "leaving", "leaked", "suspect", "slower",
-    "on pace", "slow", "hung", "comm_error", "crashed", "unstarted", "killed", "slow pair"};
+    "on pace", "slow", "hung", "comm_error", "crashed", "unstarted", "killed", "slow pair",
+    "read-only"};
 
 }  // namespace shardsweep

@@ -142,7 +142,7 @@ bool try_expandable(TrialRow& trial, const Policy& policy, const std::string& ca
 /// its outcome is its own.
 void judge_ending(Fold fold, const Policy& policy, const AttemptRow& attempt, Ending& ending) {
   if (ending.outcome == Outcome::completed) return suspect_others(fold, attempt);
-  const auto kind = evidence_kind(ending.outcome, ending.source);
+  const auto kind = evidence_kind(ending);
   if (!kind) return;
   add_evidence(fold, ending.node,
       {.at = fold.now,

@@ -5,6 +5,7 @@
 // takes each new job.
 #include "fleet/nodes.hpp"
 
+#include "causes/causes.hpp"
 #include "fleet/stragglers.hpp"
 #include "text/node_list.hpp"
 
@@ -14,6 +15,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <set>
 #include <utility>
 
@@ -94,6 +96,28 @@ void trust(Fold fold, const NodeRow& row, const std::string& reason) {
   set_state(fold, node, NodeState::trusted, reason);
 }
 
+/// True if a file system of its node did not let its runner write. Other losses for storage, such
+/// as a full one or a server that stalls, meet all nodes.
+bool is_read_only(const Ending& ending) {
+  if (ending.source != SaidBy::exit && ending.source != SaidBy::runner) return false;
+  const Cause* cause = built_in_causes().find(ending.cause, LinePlace::line);
+  return cause != nullptr && cause->name == "file-system-read-only";
+}
+
+/// True if another node than `name` could not be written in the same minutes: then it is a file
+/// system of all.
+bool is_shared(const World& world, const std::string& name, const NodeCharge& charge) {
+  constexpr Timestamp same_time = 600'000'000;
+  const auto fits = [&](const NodeCharge& one) {
+    return one.kind == EvidenceKind::read_only && std::abs(one.at - charge.at) < same_time;
+  };
+  return charge.kind == EvidenceKind::read_only &&
+      std::any_of(world.nodes().begin(), world.nodes().end(), [&](const auto& entry) {
+        const auto& evidence = entry.second.evidence;
+        return entry.first != name && std::any_of(evidence.begin(), evidence.end(), fits);
+      });
+}
+
 }  // namespace
 
 bool speaks_against_node(EvidenceKind kind) {
@@ -111,10 +135,10 @@ bool speaks_against_node(EvidenceKind kind) {
   }
 }
 
-std::optional<EvidenceKind> evidence_kind(Outcome outcome, SaidBy source) {
-  switch (outcome) {
+std::optional<EvidenceKind> evidence_kind(const Ending& ending) {
+  switch (ending.outcome) {
     case Outcome::node_failure:
-      return source == SaidBy::log ? EvidenceKind::hardware : EvidenceKind::failed;
+      return ending.source == SaidBy::log ? EvidenceKind::hardware : EvidenceKind::failed;
     case Outcome::hung:
       return EvidenceKind::hung;
     case Outcome::comm_error:
@@ -122,8 +146,8 @@ std::optional<EvidenceKind> evidence_kind(Outcome outcome, SaidBy source) {
     case Outcome::crashed:
       return EvidenceKind::crashed;
     case Outcome::lost:
-      // Its runner says that it could not write, and its node agent could: it may be the node.
-      if (source == SaidBy::exit || source == SaidBy::runner) return EvidenceKind::crashed;
+      // Its runner could not write, and its node agent could: it may be the node.
+      if (is_read_only(ending)) return EvidenceKind::read_only;
       return std::nullopt;
     default:
       return std::nullopt;
@@ -144,7 +168,7 @@ void suspect_others(Fold fold, const AttemptRow& attempt) {
     for (const NodeCharge& one : node.evidence) {
       const bool fits = one.trial == attempt.trial && one.kind != EvidenceKind::suspect &&
           !is_pace(one.kind) && !speaks_against_node(one.kind);
-      if (was_here || !fits) continue;
+      if (was_here || !fits || is_shared(fold.world, name, one)) continue;
       suspects.emplace_back(name, one.kind);
       break;
     }

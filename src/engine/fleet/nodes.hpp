@@ -25,8 +25,8 @@ inline constexpr std::string_view local_node = "local";
 /// Speaks against the node, whatever ran there.
 [[nodiscard]] bool speaks_against_node(EvidenceKind kind);
 
-/// The kind of evidence that an attempt's outcome is against the node of its first cause.
-[[nodiscard]] std::optional<EvidenceKind> evidence_kind(Outcome outcome, SaidBy source);
+/// The kind of evidence that an attempt's end is against the node of its first cause.
+[[nodiscard]] std::optional<EvidenceKind> evidence_kind(const Ending& ending);
 
 /// Adds what speaks against a node; an unnamed one is nobody's.
 void add_evidence(Fold fold, const std::string& node, NodeCharge evidence);

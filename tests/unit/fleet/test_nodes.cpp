@@ -32,11 +32,35 @@ struct NodeCase : Case {
         RecordsSummary{});
   }
   void fail(AllocationId id, AttemptId attempt, Outcome outcome, const std::string& node,
-      SaidBy source = SaidBy::agent) {
+      SaidBy source = SaidBy::agent, const std::string& cause = "because") {
     say(id, Started{attempt, "n"});
     say(id,
         Ended{.attempt = attempt,
-            .ending = {.outcome = outcome, .cause = "because", .source = source, .node = node}});
+            .ending = {.outcome = outcome, .cause = cause, .source = source, .node = node}});
+  }
+  /// Its runner on `node` meets a file system that may only be read.
+  void meet_read_only(AllocationId id, AttemptId attempt, const std::string& node) {
+    fail(id, attempt, Outcome::lost, node, attempt % 2 == 0 ? SaidBy::exit : SaidBy::runner,
+        "rank 0: OSError: [Errno 30] Read-only file system: '/scratch/a'");
+  }
+  /// The first two trials are measured on nodes that no trial has seen.
+  void measure_both_elsewhere() {
+    decide();
+    const AllocationId next = newest()->id;
+    take_nodes(next, {"n3", "n4"});
+    int measured = 0;
+    for (auto& [id, attempt] : rows.attempts) {
+      if (attempt.allocation != next || attempt.trial > 2) continue;
+      ++measured;
+      RecordsSummary records;
+      records.result = AddMeasurement{};
+      fold_line({world, input.now}, policy, next,
+          {job(next).from_lead_n + 1, input.now,
+              Ended{.attempt = id, .ending = {.outcome = Outcome::completed}}},
+          records);
+    }
+    REQUIRE(measured == 2);
+    decide();
   }
   void gone(AllocationId id) {
     job(id).job_state = JobState::ended;
@@ -44,6 +68,15 @@ struct NodeCase : Case {
     for (const AttemptId attempt : open_attempts(world, id))
       orphans.push_back({attempt, {}});
     fold_gone({world, input.now}, policy, id, orphans, "left");
+  }
+  /// Each node as often as it is suspect.
+  std::vector<std::string> suspects() {
+    std::vector<std::string> names;
+    for (const auto& [name, node] : rows.nodes) {
+      for (const NodeCharge& one : node.evidence)
+        if (one.kind == EvidenceKind::suspect) names.push_back(name);
+    }
+    return names;
   }
   AllocationRow* newest() { return &rows.allocations.rbegin()->second; }
   NodeState state(const std::string& node) { return rows.nodes.at(node).state; }
@@ -93,31 +126,47 @@ TEST_CASE("a crash excludes no node until its trial is measured elsewhere more t
     c.fail(1, 2, Outcome::comm_error, "n1");
   }
   SUBCASE("a runner that could not write, though its node agent could") {
-    c.fail(1, 1, Outcome::lost, "n1", SaidBy::exit);
-    c.fail(1, 2, Outcome::lost, "n1", SaidBy::runner);
-    last = "crashed";
+    c.meet_read_only(1, 1, "n1");
+    c.meet_read_only(1, 2, "n1");
+    last = "read-only";
   }
   c.decide();
   CHECK(nodes_out(c.world).empty());
   c.gone(1);
-  c.decide();
-  const AllocationId next = c.newest()->id;
-  c.take_nodes(next, {"n3", "n4"});
-  int suspects = 0;
-  for (auto& [id, attempt] : c.rows.attempts) {
-    if (attempt.allocation != next || attempt.trial > 2) continue;
-    ++suspects;
-    RecordsSummary records;
-    records.result = AddMeasurement{};
-    fold_line({c.world, c.input.now}, c.policy, next,
-        {c.job(next).from_lead_n + 1, c.input.now,
-            Ended{.attempt = id, .ending = {.outcome = Outcome::completed}}},
-        records);
-  }
-  REQUIRE(suspects == 2);
-  c.decide();
+  c.measure_both_elsewhere();
   CHECK(nodes_out(c.world) == std::vector<std::string>{"n1"});
   CHECK(c.rows.nodes.at("n1").reason == "suspect: " + last + " here, measured elsewhere");
+}
+
+TEST_CASE("a file system that several nodes share makes none of them suspect") {
+  NodeCase c;
+  SUBCASE("one that stalls") {
+    for (const AttemptId attempt : {1, 2})
+      c.fail(
+          1, attempt, Outcome::lost, "n1", SaidBy::runner, "LustreError: 11-0: operation failed");
+  }
+  SUBCASE("one that is full") {
+    for (const AttemptId attempt : {1, 2})
+      c.fail(1, attempt, Outcome::lost, "n1", SaidBy::exit, "OSError: No space left on device");
+  }
+  SUBCASE("one that is read-only on two nodes within minutes") {
+    c.meet_read_only(1, 1, "n1");
+    c.wait(200);
+    c.meet_read_only(1, 2, "n2");
+  }
+  c.gone(1);
+  c.measure_both_elsewhere();
+  CHECK(c.suspects().empty());
+}
+
+TEST_CASE("nodes that are read-only at other times are suspect each") {
+  NodeCase c;
+  c.meet_read_only(1, 1, "n1");
+  c.wait(3600);
+  c.meet_read_only(1, 2, "n2");
+  c.gone(1);
+  c.measure_both_elsewhere();
+  CHECK(c.suspects() == std::vector<std::string>{"n1", "n2"});
 }
 
 TEST_CASE("what a full disk has lost tells nothing of its node") {
