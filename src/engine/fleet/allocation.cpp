@@ -49,7 +49,12 @@ bool is_held(const AllocationRow& row) {
 }
 
 bool runs_elsewhere(const AllocationRow& row, JobState seen) {
-  return row.backend == Backend::local && seen == JobState::unknown;
+  const bool is_placed = !row.host.empty() || !row.job_id.empty();
+  return row.backend == Backend::local && is_placed && seen == JobState::unknown;
+}
+
+bool is_unclaimed_elsewhere(const AllocationRow& row, JobState seen) {
+  return row.claimed_at == 0 && runs_elsewhere(row, seen);
 }
 
 bool should_speak(const AllocationRow& row) {

@@ -65,6 +65,9 @@ inline constexpr std::array<std::string_view, 10> word_table<Stage>{"submitted",
 [[nodiscard]] bool is_held(const AllocationRow& row);
 /// True if a look that has seen `seen` could not tell: its lead runs on another machine than ours.
 [[nodiscard]] bool runs_elsewhere(const AllocationRow& row, JobState seen);
+/// The same of one that no lead has claimed. Its `running_since` is the first look that has seen
+/// this.
+[[nodiscard]] bool is_unclaimed_elsewhere(const AllocationRow& row, JobState seen);
 /// True if silence of the lead counts. A suspended job can't speak and goes on later. A lead that
 /// has left counts: after a restart of its slurmd, Slurm may never learn that the job is over.
 [[nodiscard]] bool should_speak(const AllocationRow& row);

@@ -135,15 +135,17 @@ struct SchedulerFolder {
       fold.world.note_begun_on(*row, first_node(event.nodes));
     const std::string detail =
         event.advice.empty() ? event.detail : event.detail + ": " + event.advice;
-    const bool news = row->job_state != event.state || row->job_id != event.job_id ||
+    const bool unclaimed = is_unclaimed_elsewhere(*row, event.state);
+    const bool first = unclaimed && (row->running_since == 0 || row->job_state != event.state);
+    const bool news = first || row->job_state != event.state || row->job_id != event.job_id ||
         row->submission != Submission::accepted || row->detail != detail ||
         row->missing != Missing::nothing || row->hold != event.hold;
     if (!news) return;
     clear_missing(*row);
     const Timestamp ran_since = row->running_since;
-    if (event.state != JobState::running) {
+    if (event.state != JobState::running && !unclaimed) {
       row->running_since = 0;
-    } else if (row->running_since == 0) {
+    } else if (first || row->running_since == 0) {
       row->running_since = fold.now;
     }
     if (row->submission != Submission::accepted) {

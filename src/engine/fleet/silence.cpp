@@ -29,9 +29,34 @@ std::string why_given_up(const AllocationRow& row, const std::string& node, Time
   return fmt::format("{} wrote nothing for {:.0f} s{}", lead, quiet_s(row, now), still);
 }
 
+void give_up(Fold fold, const AllocationRow& allocation, const std::string& why) {
+  auto row = fold.world.edit(allocation);
+  row->end_outcome = Outcome::node_failure;
+  row->end_reason = why;
+  row.done();
+  fold.world.record(AddEvent{.at = fold.now,
+      .sweep = allocation.sweep,
+      .allocation = allocation.id,
+      .kind = EventKind::given_up,
+      .detail = why});
+}
+
+/// A lead that was started on another machine and has never spoken: nobody can look for it.
+void judge_claim(Fold fold, const Policy& policy, const AllocationRow& allocation) {
+  const bool waits = is_unclaimed_elsewhere(allocation, allocation.job_state) &&
+      allocation.running_since != 0 && !allocation.end_outcome;
+  if (!waits) return;
+  const double waited_s = to_seconds(fold.now - allocation.running_since);
+  if (waited_s > policy.claim_limit_s)
+    give_up(fold, allocation,
+        fmt::format("its lead on another machine claimed nothing for {:.0f} s ({})", waited_s,
+            allocation.detail));
+}
+
 }  // namespace
 
 void judge_silence(Fold fold, const Policy& policy, const AllocationRow& allocation) {
+  judge_claim(fold, policy, allocation);
   const bool speaks = should_speak(allocation);
   if (!speaks) fold.world.listen_anew(allocation, fold.now);
   // Another host's clock may have been ahead: its times of the future count from now.
@@ -44,15 +69,8 @@ void judge_silence(Fold fold, const Policy& policy, const AllocationRow& allocat
   } else if (allocation.quiet_since == 0) {
     fold.world.edit(allocation)->quiet_since = fold.now;
   } else if (to_seconds(fold.now - allocation.quiet_since) > half_s) {
-    auto row = fold.world.edit(allocation);
-    row->end_outcome = Outcome::node_failure;
-    row->end_reason = why_given_up(allocation, fold.world.lead_node(allocation.id), fold.now);
-    row.done();
-    fold.world.record(AddEvent{.at = fold.now,
-        .sweep = allocation.sweep,
-        .allocation = allocation.id,
-        .kind = EventKind::given_up,
-        .detail = allocation.end_reason});
+    give_up(
+        fold, allocation, why_given_up(allocation, fold.world.lead_node(allocation.id), fold.now));
   }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A lead that has claimed its allocation and says nothing any more: stopped, or its host stands
-// still, or it has left, while the scheduler calls the job running. Pure.
+// A lead that says nothing any more: stopped, or its host stands still, or it has left, while the
+// scheduler calls the job running. Or it was started on another machine, where nobody can look for
+// it, and may never have claimed its allocation. Pure.
 #pragma once
 
 #include "fleet/allocation.hpp"
@@ -15,7 +16,8 @@ namespace shardsweep {
 /// policy.lead_limit_s before it notes in the row that the lead is quiet. A process that has read
 /// none notes it at its first look, because passes from cron are processes of their own. If no line
 /// comes within half the limit after that note, the allocation is to be cancelled, and its running
-/// attempt is a node failure.
+/// attempt is a node failure. One of another machine that nobody has claimed is over
+/// policy.claim_limit_s after the first look that has found it there.
 void judge_silence(Fold fold, const Policy& policy, const AllocationRow& allocation);
 
 }  // namespace shardsweep

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fleet/troubles.hpp"
 
+#include "fleet/allocation.hpp"
+
 #include <algorithm>
 #include <iterator>
 
@@ -18,7 +20,9 @@ std::optional<TroubleKind> trouble_of(const AllocationRow& row) {
   if (row.state == State::ended) return std::nullopt;
   if (row.quiet_since != 0) return TroubleKind::silent;
   if (row.draining || row.claimed_at != 0) return std::nullopt;
-  if (row.job_state == JobState::running && row.running_since != 0) return TroubleKind::unclaimed;
+  const bool runs =
+      row.job_state == JobState::running || is_unclaimed_elsewhere(row, row.job_state);
+  if (runs && row.running_since != 0) return TroubleKind::unclaimed;
   if (row.submission == Submission::unknown) return TroubleKind::unanswered;
   if (row.submission != Submission::committed) return std::nullopt;
   return row.deferrals > 0 ? TroubleKind::deferred : TroubleKind::submitting;

@@ -226,12 +226,14 @@ std::string text(const Trouble& one) {
       return fmt::format(
           "Sweep '{}': {} {} run{}, and no lead has begun. A node's prolog may take long, or "
           "the "
-          "database's folder is missing there. After daemon.claim_limit the job is cancelled.",
+          "database's folder is missing there. After daemon.claim_limit it is given up, and a job "
+          "of Slurm cancelled.",
           one.where, counted(one.jobs, "job"), one.jobs > 1 ? "have" : "has", when);
     case TroubleKind::silent:
       return fmt::format(
           "Sweep '{}': the lead of {} has written nothing{}. Its node may not be able to write "
-          "into the database's folder. After daemon.lead_limit the job is cancelled.",
+          "into the database's folder. After daemon.lead_limit it is given up, and a job of Slurm "
+          "cancelled.",
           one.where, counted(one.jobs, "job"), when);
     case TroubleKind::unreadable:
       return fmt::format(

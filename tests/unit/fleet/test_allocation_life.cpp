@@ -184,6 +184,37 @@ TEST_CASE("a lead on another machine is over when it says so, or says nothing fo
   CHECK(life.stage() == "ended");
 }
 
+TEST_CASE("an allocation that was never claimed on another machine ends after its limit") {
+  Life life;
+  life.world.edit(life.allocation())->backend = Backend::local;
+  life.accept();
+  SUBCASE("its own machine saw it before") {
+    life.see(JobState::running);
+  }
+  SUBCASE("nobody saw it before") {}
+  SUBCASE("its user cancels it") {
+    life.world.edit(life.allocation())->draining = true;
+  }
+  life.now = noon + 1000 * second;
+  const auto judge = [&] {
+    life.see(JobState::unknown);
+    judge_silence({life.world, life.now}, life.policy, life.allocation());
+  };
+  for (const Timestamp seconds : {0, 60, 60}) {
+    life.now += seconds * second;
+    judge();
+    CHECK(life.stage() != "ended");
+    CHECK_FALSE(life.allocation().end_outcome);
+  }
+  life.now += second;
+  judge();
+  life.see(JobState::unknown);
+  CHECK(life.stage() == "ended");
+  CHECK(life.allocation().end_outcome == Outcome::node_failure);
+  CHECK(life.allocation().end_reason ==
+      "its lead on another machine claimed nothing for 121 s (WORD)");
+}
+
 TEST_CASE("who holds a job is told apart from what it waits for") {
   Life life;
   life.accept();
