@@ -460,6 +460,7 @@ struct LineFolder {
                 fmt::format("{}: {}: {}", finding.node, word_of(finding.kind), finding.detail)});
     add_evidence(
         fold, finding.node, {.at = fold.now, .kind = finding.kind, .detail = finding.detail});
+    if (finding.kind == EvidenceKind::silent) fold.world.note_silent_on(allocation, finding.node);
   }
   void operator()(const Checked& checked) const {
     take_checked({fold.world, at}, allocation, checked);

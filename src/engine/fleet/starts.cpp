@@ -77,30 +77,10 @@ std::string node_without_agents(const AllocationRow& allocation, const World& wo
   return node == local_node ? "" : node;
 }
 
-struct Silent {
-  std::string node{};
-  std::int64_t times = 0;  ///< charges of that kind against it
-};
-
-/// Node that the lead of a job of several has named before anything started; as the evidence does
-/// not say whose it is, the newest since the job was asked for. Empty: none.
-Silent silent_node(const AllocationRow& allocation, const World& world) {
-  Silent found;
-  if (allocation.nodes == 1 || allocation.end_reason != "node lost") return found;
-  Timestamp newest = allocation.created_at;
-  for (const auto& [name, node] : world.nodes()) {
-    std::int64_t times = 0;
-    bool is_newest = false;
-    for (const NodeCharge& one : node.evidence) {
-      if (one.kind != EvidenceKind::silent) continue;
-      ++times;
-      if (one.at < newest) continue;
-      newest = one.at;
-      is_newest = true;
-    }
-    if (is_newest) found = {name, times};
-  }
-  return found;
+/// Node that the lead of a job of several has named before anything started. Empty: none.
+std::string silent_node(const AllocationRow& allocation, const World& world) {
+  const bool lost = allocation.nodes > 1 && allocation.end_reason == "node lost";
+  return lost ? world.silent_on(allocation) : "";
 }
 
 /// True if the lead ended without a word, and none of its started attempts came to an end.
@@ -116,11 +96,12 @@ bool died_at_work(const AllocationRow& allocation, const World& world) {
   return runs;
 }
 
-bool has_failed_before(const World& world, const std::string& name) {
+/// Charges of one kind against a node.
+std::int64_t charges_of(const World& world, const std::string& name, EvidenceKind kind) {
   const NodeRow* node = world.node(name);
-  return node != nullptr &&
-      std::any_of(node->evidence.begin(), node->evidence.end(),
-          [](const NodeCharge& one) { return one.kind == EvidenceKind::unstarted; });
+  return node == nullptr ? 0
+                         : std::count_if(node->evidence.begin(), node->evidence.end(),
+                               [&](const NodeCharge& one) { return one.kind == kind; });
 }
 
 }  // namespace
@@ -147,12 +128,11 @@ std::optional<std::string> count_start(Fold fold, const Policy& policy,
   std::string node;
   if (start == Start::failed) node = node_without_agents(allocation, fold.world);
   // One node that fails again says nothing new of the site: an idle one takes each new job.
-  if (!node.empty() && has_failed_before(fold.world, node)) start = Start::failed_node;
+  if (charges_of(fold.world, node, EvidenceKind::unstarted) > 0) start = Start::failed_node;
   add_evidence(fold, node, {.at = fold.now, .kind = EvidenceKind::unstarted, .detail = why});
   if (start == Start::failed && node.empty()) {
-    const Silent silent = silent_node(allocation, fold.world);
-    node = silent.node;
-    if (silent.times > 1) start = Start::failed_node;
+    node = silent_node(allocation, fold.world);
+    if (charges_of(fold.world, node, EvidenceKind::silent) > 1) start = Start::failed_node;
   }
   auto sweep = fold.world.edit(*known);
   std::optional<std::string> paused;

@@ -181,6 +181,7 @@ void World::forget_nodes(const AllocationRow& row) {
   rows_.nodes_of.erase(row.id);
   rows_.lead_nodes.erase(row.id);
   begun_on_.erase(row.id);
+  silent_on_.erase(row.id);
 }
 
 void World::note_begun_on(const AllocationRow& row, const std::string& node) {
@@ -190,6 +191,15 @@ void World::note_begun_on(const AllocationRow& row, const std::string& node) {
 std::string World::begun_on(const AllocationRow& row) const {
   const auto found = begun_on_.find(row.id);
   return found == begun_on_.end() ? "" : found->second;
+}
+
+void World::note_silent_on(const AllocationRow& row, const std::string& node) {
+  silent_on_[row.id] = node;
+}
+
+std::string World::silent_on(const AllocationRow& row) const {
+  const auto found = silent_on_.find(row.id);
+  return found == silent_on_.end() ? "" : found->second;
 }
 
 void World::charge(const std::string& node, NodeCharge charge) {

@@ -118,6 +118,11 @@ class World {
   void note_begun_on(const AllocationRow& row, const std::string& node);
   /// Empty: not known.
   [[nodiscard]] std::string begun_on(const AllocationRow& row) const;
+  /// Notes the node whose silence has ended a job, by its lead's word. It is not stored: an event
+  /// tells it, and a process that has not read the line knows no node.
+  void note_silent_on(const AllocationRow& row, const std::string& node);
+  /// Empty: not known.
+  [[nodiscard]] std::string silent_on(const AllocationRow& row) const;
   /// Adds evidence against a node; a new node gets its row.
   void charge(const std::string& node, NodeCharge charge);
   /// `trial` (0: any) is nothing against the node any more. How much was forgotten.
@@ -188,6 +193,7 @@ class World {
   bool by_hand_ = false;  ///< a test changes rows directly: each question indexes them anew
   std::vector<Change> changes_;
   std::map<AllocationId, std::string> begun_on_;
+  std::map<AllocationId, std::string> silent_on_;
   AllocationId stored_below_ = 1;
   std::uint64_t version_ = 1;
   std::map<AllocationId, std::uint64_t> versions_;

@@ -142,6 +142,7 @@ TEST_CASE("a node that its lead names again and again is one failure of the swee
   Timestamp at = noon;
   const auto lost = [&](const std::string& node) {
     c.world.charge(node, {.at = ++at, .kind = EvidenceKind::silent, .detail = "srun lost it"});
+    c.world.note_silent_on(row, node);
     return c.count(row);
   };
   for (int i = 0; i < 3; ++i)
@@ -153,6 +154,43 @@ TEST_CASE("a node that its lead names again and again is one failure of the swee
   CHECK(lost("n4") ==
       "paused: 3 allocations in a row failed, the last one never started: WHY, on node n4 "
       "(see /a/log)");
+}
+
+TEST_CASE("of jobs that lose nodes at one time each counts with its own") {
+  Starts c;
+  AllocationRow first = c.made();
+  first.nodes = 2;
+  first.claimed_at = 5;
+  first.end_reason = "node lost";
+  AllocationRow second = first;
+  second.id = first.id + 1;
+  const auto lose = [&](const AllocationRow& row, const std::string& node) {
+    c.world.charge(node, {.at = noon, .kind = EvidenceKind::silent, .detail = "srun lost it"});
+    c.world.note_silent_on(row, node);
+  };
+  lose(first, "n2");
+  lose(first, "n2");
+  lose(second, "n4");
+  SUBCASE("by the one that was lost before") {
+    CHECK_FALSE(c.count(first));
+    CHECK(c.sweep().failed_starts == 0);
+    CHECK(c.sweep().failed_nodes == 1);
+  }
+  SUBCASE("by the one that was lost once") {
+    lose(first, "n2");
+    CHECK_FALSE(c.count(second));
+    CHECK(c.sweep().failed_starts == 1);
+    CHECK(c.sweep().failed_nodes == 0);
+  }
+  SUBCASE("a loss without a name is none of theirs") {
+    AllocationRow third = first;
+    third.id = second.id + 1;
+    for (int i = 0; i < 2; ++i)
+      CHECK_FALSE(c.count(third));
+    CHECK(c.sweep().failed_nodes == 0);
+    CHECK(c.count(third) ==
+        "paused: 3 allocations in a row failed, the last one never started: WHY (see /a/log)");
+  }
 }
 
 TEST_CASE("a node that pauses its sweep is out with it, though nothing more is decided") {
