@@ -319,14 +319,53 @@ Result<void> check_own_file(const fs::path& file) {
   return folder.check_file(file.filename().string(), about, true);
 }
 
-Result<void> check_closed(const fs::path& file) {
+namespace {
+
+/// Who else may write a file, as far as its mode tells.
+const char* writers(mode_t mode) {
+  return (mode & S_IWOTH) != 0 ? "others" : "its group";
+}
+
+bool others_may_write_folder_of(const fs::path& file) {
   struct stat about {};
-  if (::lstat(file.c_str(), &about) != 0 || !others_may_write(about)) return {};
-  const std::string path = shown(file);
-  return refused(
-      "'{}' can be written by others (mode {:o}), who could run programs as you through it: "
-      "chmod go-w {}",
-      path, about.st_mode & 07777, path);
+  const fs::path folder = file.has_parent_path() ? file.parent_path() : fs::path(".");
+  return ::stat(folder.c_str(), &about) == 0 && others_may_write(about);
+}
+
+}  // namespace
+
+Result<std::string> close_to_others(const std::vector<fs::path>& files) {
+  std::vector<std::string> said;
+  for (const fs::path& file : files) {
+    const Descriptor opened(::open(file.c_str(), flags_to_read));
+    struct stat before {};
+    if (!opened.valid() || ::fstat(opened.get(), &before) != 0 || !others_may_write(before))
+      continue;
+    struct stat after = before;
+    const mode_t closed = before.st_mode & 07777 & ~by_others;
+    (void)::fchmod(opened.get(), closed);  // some file systems agree and change nothing
+    const bool is_known = ::fstat(opened.get(), &after) == 0;
+    const std::string path = shown(file);
+    const std::string who = writers(before.st_mode);
+    if (is_known && !others_may_write(after)) {
+      said.push_back(
+          fmt::format("'{}' could be written by {} (mode {:o}), who could have run programs as you "
+                      "through it. It has mode {:o} now.",
+              path, who, before.st_mode & 07777, closed));
+    } else if (others_may_write_folder_of(file)) {
+      return refused(
+          "'{}' and its folder can be written by {} (mode {:o}), who could run programs as you "
+          "through it, and the mode can't be changed. Use another --db, on a file system that "
+          "keeps modes.",
+          path, who, before.st_mode & 07777);
+    } else {
+      said.push_back(
+          fmt::format("'{}' can be written by {} (mode {:o}), who could run programs as you "
+                      "through it, and the mode can't be changed.",
+              path, who, before.st_mode & 07777));
+    }
+  }
+  return fmt::format("{}", fmt::join(said, " "));
 }
 
 }  // namespace shardsweep

@@ -20,6 +20,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace shardsweep {
 
@@ -87,8 +88,10 @@ inline constexpr int flags_to_read = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCT
 /// missing file is all right.
 [[nodiscard]] Result<void> check_own_file(const std::filesystem::path& file);
 
-/// Refuses this user's database, or a file that SQLite writes into it, if others may write it. The
-/// owner's own group is nobody else; a file that is not there is all right.
-[[nodiscard]] Result<void> check_closed(const std::filesystem::path& file);
+/// Closes this user's files to others who may write them, and returns sentences on them; empty:
+/// none was open. The owner's own group is nobody else; a file that is not there is all right. A
+/// mode that can't be changed is refused only if others may write the folder, too: mounts with
+/// fixed modes show modes that need not be true.
+[[nodiscard]] Result<std::string> close_to_others(const std::vector<std::filesystem::path>& files);
 
 }  // namespace shardsweep

@@ -5,6 +5,7 @@
 
 #include <shardsweep/fail_point.hpp>
 #include <shardsweep/home.hpp>
+#include <shardsweep/log.hpp>
 
 #include <fmt/format.h>
 
@@ -14,12 +15,14 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
 #include <optional>
 #include <string_view>
 #include <system_error>
+#include <vector>
 
 namespace shardsweep {
 namespace {
@@ -49,12 +52,23 @@ bool is_anothers(const struct stat& about, const fs::path& folder, bool unknown)
   return own ? *own != about.st_uid : unknown;
 }
 
+constexpr std::array<const char*, 3> endings_of_companions{"-journal", "-wal", "-shm"};
+
 /// SQLite writes into the database what it finds in them.
 Result<void> check_companions(const fs::path& file) {
-  for (const char* ending : {"-journal", "-wal", "-shm"}) {
+  for (const char* const ending : endings_of_companions) {
     SHARDSWEEP_TRY(check_own_file(file.string() + ending));
-    SHARDSWEEP_TRY(check_closed(file.string() + ending));
   }
+  return {};
+}
+
+/// Whoever can write the database, or what SQLite writes into it, decides which programs run.
+Result<void> close_database(const fs::path& file) {
+  std::vector<fs::path> files{file};
+  for (const char* const ending : endings_of_companions)
+    files.push_back(file.string() + ending);
+  SHARDSWEEP_ASSIGN(const std::string said, close_to_others(files));
+  if (!said.empty()) log_warning(said);
   return {};
 }
 
@@ -63,7 +77,8 @@ Result<void> check_database(const fs::path& file) {
   struct stat status {};
   if (::stat(file.c_str(), &status) != 0) {
     if (errno == EACCES) return closed_folder(file);
-    return check_companions(file);
+    SHARDSWEEP_TRY(check_companions(file));
+    return close_database(file);
   }
   if (!S_ISREG(status.st_mode))
     return fault(FaultKind::rejected,
@@ -91,8 +106,8 @@ Result<void> check_database(const fs::path& file) {
                     "would run each trial twice. Remove the other names; "
                     "'find FOLDER -samefile {}' lists those in a folder.",
             file.string(), status.st_nlink, file.string()));
-  SHARDSWEEP_TRY(check_closed(file));
   SHARDSWEEP_TRY(check_companions(file));
+  SHARDSWEEP_TRY(close_database(file));
   constexpr std::string_view first = "SQLite format 3";
   std::string begin(first.size(), '\0');
   std::ifstream stream(file, std::ios::binary);
