@@ -46,9 +46,7 @@ class RunningCommand {
   ~RunningCommand();  ///< ends it, and what it started, if it still runs
 
   /// Polls without blocking. Returns the output once the program has ended, also if its remains
-  /// keep the output open; `timed_out` after its whole process group was ended at the deadline. The
-  /// output once it has ended, also if what it left behind keeps the output open; `timed_out` after
-  /// its whole process group was ended at the deadline.
+  /// keep the output open; `timed_out` after its whole process group was ended at the deadline.
   [[nodiscard]] std::optional<Result<CommandOutput>> poll();
   /// Waits for that.
   [[nodiscard]] Result<CommandOutput> wait();
