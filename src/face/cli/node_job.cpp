@@ -31,17 +31,26 @@ std::vector<std::string> options_for_one_node(const SiteSpec& site) {
   return options;
 }
 
-/// Runs `command` to its end. Ctrl-C ends it alone: its caller has a job to cancel.
+/// Runs `command` to its end. Ctrl-C ends it alone, while a guard lives: its caller has a job to
+/// cancel.
 Result<CommandOutput> waited_for(
     const std::vector<std::string>& command, const CommandOptions& options) {
   constexpr std::chrono::milliseconds step{50};
-  const InterruptGuard guard;
   SHARDSWEEP_ASSIGN(auto running, RunningCommand::start(command, options));
   while (!InterruptGuard::seen()) {
     if (auto output = running.poll()) return std::move(*output);
     std::this_thread::sleep_for(step);
   }
-  return fault(FaultKind::unavailable, "interrupted; its job was cancelled");
+  return fault(FaultKind::unavailable, "interrupted");
+}
+
+/// Cancels the job of that name; says what has become of it.
+std::string cancelled(const std::string& name) {
+  const auto output = run_command({"scancel", "--me", "--name=" + name}, {});
+  if (output && output->exit_code == 0) return "its job was cancelled";
+  std::string why = output ? output->err.substr(0, 200) : output.error().what;
+  why.erase(why.find_last_not_of(" \n") + 1);
+  return fmt::format("its job may still wait: scancel --me --name={} failed ({})", name, why);
 }
 
 }  // namespace
@@ -56,13 +65,14 @@ Result<std::string> run_on_a_node(
   for (std::string& option : options_for_one_node(site))
     command.push_back(std::move(option));
   command.push_back("--wrap=" + script);
+  const InterruptGuard guard;  // until its job is cancelled, too
   const auto output = waited_for(command, {.deadline = patience});
   const auto said = read_own_file(log, 64 << 10);
   std::error_code ignored;
   fs::remove(log, ignored);
   if (!output) {
-    (void)run_command({"scancel", "--me", "--name=" + name}, {});
-    return fault(FaultKind::unavailable, "no node was given: " + output.error().what);
+    return fault(FaultKind::unavailable,
+        fmt::format("no node was given: {}; {}", output.error().what, cancelled(name)));
   }
   if (output->exit_code == 0 && said) return *said;
   return fault(FaultKind::unavailable,
