@@ -22,7 +22,7 @@ std::uintmax_t size_of(const fs::path& path) {
   return sum;
 }
 
-std::map<SweepId, DiskUse> disk_use(const Home& home) {
+std::optional<std::map<SweepId, DiskUse>> disk_use(const Home& home) {
   std::map<SweepId, DiskUse> uses;
   std::error_code error;
   for (fs::directory_iterator entry(home.attempts(), error), end; !error && entry != end;
@@ -34,6 +34,7 @@ std::map<SweepId, DiskUse> disk_use(const Home& home) {
     ++use.entries;
     use.bytes += size_of(entry->path());
   }
+  if (error && error != std::errc::no_such_file_or_directory) return std::nullopt;
   return uses;
 }
 

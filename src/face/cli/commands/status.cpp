@@ -195,9 +195,12 @@ std::vector<std::string> sentences_of(const StatusLook& look) {
 /// What each sweep's attempts take on the disk.
 std::string disk_text(const Session& session, const std::vector<SweepStatus>& sweeps) {
   const auto uses = disk_use(session.home);
+  if (!uses)
+    return fmt::format("What attempts take on the disk is not known: {} can't be read.\n",
+        session.home.attempts().string());
   const auto use_of = [&](const SweepStatus& one) {
-    const auto found = uses.find(one.id);
-    return found == uses.end() ? DiskUse() : found->second;
+    const auto found = uses->find(one.id);
+    return found == uses->end() ? DiskUse() : found->second;
   };
   using Sweep = const SweepStatus&;
   const View<SweepStatus> view{{"sweep", [](Sweep one) { return one.name; }},
