@@ -280,10 +280,11 @@ Result<ExitCode> run_ui(const Session& session) {
   SHARDSWEEP_ASSIGN(const double idle_s, parse_duration(own.idle, "--idle"));
   if (idle_s < 1) return fault(FaultKind::invalid_input, "--idle is a time of 1 s or more.");
   // A database that can't be read is a fault here, and not one of every page. Who has measured
-  // nothing yet has none, and may ask the planner.
+  // nothing yet has none, and may ask the planner; one that --db names is to be there.
   if (const auto reader = Reader::open(session.home.database); !reader) {
     std::error_code unseen;
-    if (std::filesystem::exists(session.home.database, unseen) || unseen)
+    if (!session.options.db.empty() || std::filesystem::exists(session.home.database, unseen) ||
+        unseen)
       return tl::unexpected(reader.error());
     say(fmt::format("Only the explorer has something to show: {}.", reader.error().what));
   }
