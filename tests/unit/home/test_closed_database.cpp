@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <string>
@@ -48,4 +49,19 @@ TEST_CASE("a database that others may write is closed to them with all its files
   }
   CHECK(mode_of(file) == 0644);
   CHECK(mode_of(wal) == 0644);
+}
+
+TEST_CASE("a database that its group may write is closed to it, and only the group is named") {
+  if (::geteuid() != 0) {
+    MESSAGE("skipped: a group of others needs root");
+    return;
+  }
+  const Folder folder;
+  const fs::path file = folder.write("a.db", "");
+  REQUIRE(::chown(file.c_str(), 0, 61234) == 0);
+  REQUIRE(::chmod(file.c_str(), 0664) == 0);
+  const auto said = close_to_others({file});
+  REQUIRE(said);
+  CHECK(said->starts_with("'" + file.string() + "' could be written by its group (mode 664)"));
+  CHECK(mode_of(file) == 0644);
 }
