@@ -45,6 +45,9 @@ namespace {
 constexpr std::string_view of_tokens =
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
 
+constexpr std::string_view name_characters =
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
+
 /// Characters of this kind, from `at` to the first other one.
 std::string_view run_of(std::string_view text, std::size_t at, std::string_view kind) {
   text.remove_prefix(std::min(at, text.size()));
@@ -53,7 +56,11 @@ std::string_view run_of(std::string_view text, std::size_t at, std::string_view 
 
 /// Tells if a value stands here itself: no variable, no placeholder, and nothing that is hidden.
 bool is_literal(std::string_view value) {
-  return !value.starts_with('$') && !value.starts_with('{') && !value.starts_with(hidden_value);
+  const bool placeholder = value.starts_with('{') && value.ends_with('}') &&
+      value.find_first_not_of("abcdefghijklmnopqrstuvwxyz_", 1) == value.size() - 1;
+  const bool variable = value.size() > 1 && value.front() == '$' &&
+      (value[1] == '{' || run_of(value, 1, name_characters).size() + 1 == value.size());
+  return !placeholder && !variable && !value.starts_with(hidden_value);
 }
 
 /// Tells a token from the name of a user.
@@ -87,7 +94,10 @@ std::string_view password_of_address(std::string_view text) {
 bool is_secret_of_query(std::string_view name) {
   std::string upper = in_capitals(name);
   std::replace(upper.begin(), upper.end(), '-', '_');
-  return upper == "SIG" || upper == "PWD" || upper.ends_with("SIGNATURE") || may_be_secret(upper);
+  constexpr std::array ends{"SIG", "PWD", "SIGNATURE", "TOKEN", "PASSWORD", "PASSWD", "SECRET",
+      "API_KEY", "APIKEY", "ACCESS_KEY", "CREDENTIAL"};
+  return std::any_of(
+      ends.begin(), ends.end(), [&](std::string_view end) { return upper.ends_with(end); });
 }
 
 /// Tells if `name` is that of a password among the settings of a connection: `Password`, `Pwd`,
@@ -95,8 +105,10 @@ bool is_secret_of_query(std::string_view name) {
 bool is_secret_of_settings(std::string_view name, std::string_view value) {
   const std::string upper = in_capitals(name);
   if (upper == "PWD") return !value.starts_with('/');
-  return upper.ends_with("ACCOUNTKEY") || upper.ends_with("ACCESSKEY") ||
-      (upper.find("PASSW") != std::string::npos && may_be_secret(upper));
+  constexpr std::array ends{"PASSWORD", "PASSWD", "PASSPHRASE", "ACCOUNTKEY", "ACCESSKEY",
+      "SHAREDSECRET", "CLIENTSECRET", "APIKEY"};
+  return std::any_of(
+      ends.begin(), ends.end(), [&](std::string_view end) { return upper.ends_with(end); });
 }
 
 /// Value of `?name=value` and `&name=value` of an address, and of `name=value;` of a connection.

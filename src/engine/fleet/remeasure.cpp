@@ -199,8 +199,12 @@ class OneLayout {
     if (input_.asked.on == RemeasureOn::image)
       image = fmt::format("; image {} in place of {}", input_.is, input_.was);
     // A drop in doubt is no regression, but it is said until the layout is as fast again.
-    const auto* stands = slower ? change : series.standing();
-    const auto& verdict = stands == nullptr ? series.points.back() : stands->verdict;
+    const auto* stands = series.standing();
+    const bool looks_slower = stands != nullptr && stands->verdict.share < 0 &&
+        stands->verdict.difference == Difference::undecided;
+    const auto& verdict = slower ? change->verdict
+        : looks_slower           ? stands->verdict
+                                 : series.points.back();
     const auto text = fmt::format("{} ({} now, {} before{})", verdict_text(verdict),
         counted(now, "run"), counted(before, "run"), image);
     const bool is_news = !was_slower() || (shown && verdict.difference == Difference::slower);

@@ -68,7 +68,8 @@ SELECT a.trial AS trial_id, m.tokens_per_s_per_gpu AS speed, max(a.number)
 FROM trials AS t JOIN attempts AS c ON c.id = t.counted_attempt
 JOIN attempts AS a ON a.trial = t.id AND a.number < c.number
 JOIN measurements AS m ON m.attempt = a.id
-WHERE t.attempts > 1 AND a.outcome = 'completed' AND a.revoked = 0 AND m.tokens_per_s_per_gpu > 0
+WHERE t.attempts > 1 AND a.outcome = 'completed' AND a.revoked = 0 AND m.mark IS NOT 'implausible'
+  AND m.tokens_per_s_per_gpu > 0
 GROUP BY a.trial)sql"},
 
     {Listing::selftest_trials, R"sql(

@@ -112,8 +112,17 @@ bool is_over(const SweepStatus& status) {
 
 bool nothing_measured(const SweepStatus& status) {
   return status.trials > 0 && open_trials(status) == 0 &&
-      count_of(status.by_outcome, name(Outcome::completed)) == 0;
+      count_of(status.by_outcome, name(Outcome::completed)) == 0 && status.state != "imported";
 }
+
+namespace {
+/// True if a trial ended otherwise than a sweep may mean it to end.
+bool any_broken(const SweepStatus& status) {
+  return std::any_of(status.by_outcome.begin(), status.by_outcome.end(), [](const auto& one) {
+    return one.second > 0 && one.first != name(Outcome::oom) && one.first != name(Outcome::skipped);
+  });
+}
+}  // namespace
 
 std::string outcomes_and_cause(const SweepStatus& status) {
   return fmt::format(
@@ -147,7 +156,8 @@ SweepVerdict verdict_of(const std::vector<SweepStatus>& sweeps) {
   if (!undecided.sweeps.empty()) return {ExitCode::undecided, undecided_sentence(undecided)};
   std::vector<const SweepStatus*> failed;
   for (const SweepStatus& sweep : sweeps) {
-    if (nothing_measured(sweep) || nothing_to_rank(sweep)) failed.push_back(&sweep);
+    if ((nothing_measured(sweep) && any_broken(sweep)) || nothing_to_rank(sweep))
+      failed.push_back(&sweep);
   }
   if (!failed.empty()) return {ExitCode::failed, failed_sentence(failed)};
   return {};

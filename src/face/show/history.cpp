@@ -236,7 +236,7 @@ Value time_or_none(Timestamp at) {
 /// Evidence of a verdict, and what is not in the series any more.
 std::string note_of(const SpeedVerdict& verdict, const HistoryRun& run) {
   if (run.replaced <= 0) return verdict.reason;
-  return fmt::format("{}; rerun replaced an earlier measurement of this trial: {}", verdict.reason,
+  return fmt::format("{}; this trial was measured before and replaced: {}", verdict.reason,
       amount_text(run.replaced));
 }
 

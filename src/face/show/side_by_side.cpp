@@ -202,7 +202,16 @@ class Joiner {
 
   void add_layout(const std::vector<Value>& cell, const std::string& layout,
       const LayoutSpeed& first, const LayoutSpeed& second) {
-    const SpeedVerdict verdict = compared(second, first, common_, resolve_);
+    SpeedVerdict verdict = compared(second, first, common_, resolve_);
+    // Which value the side without the var would have had is not known.
+    const bool lacks =
+        std::find(first_lacks_.begin(), first_lacks_.end(), true) != first_lacks_.end() ||
+        std::find(second_lacks_.begin(), second_lacks_.end(), true) != second_lacks_.end();
+    if (lacks && verdict.difference != Difference::same) {
+      verdict.reason = "one side lacks a var that the other names";
+      verdict.open = Open::mixed_state;
+      verdict.difference = Difference::undecided;
+    }
     ++both_.counts[static_cast<std::size_t>(verdict.difference)];
     if (verdict.difference == Difference::undecided)
       ++both_.open_counts[static_cast<std::size_t>(verdict.open)];
@@ -262,11 +271,12 @@ class Joiner {
   SideBySide both_;
 };
 
-/// " a has no compile, so its layouts stand beside each value of it."; empty: it has all.
+/// " a has no compile: compared with each value of it, and nothing of it is sure."; empty: it has
+/// all.
 std::string lacking_text(const Side& side, const std::vector<std::string>& settings) {
   if (settings.empty()) return {};
-  return fmt::format(" {} has no {}, so its layouts stand beside each value of {}.", side.name,
-      fmt::join(settings, " and no "), settings.size() == 1 ? "it" : "them");
+  return fmt::format(" {} has no {}: compared with each value of {}, and nothing of it is sure.",
+      side.name, fmt::join(settings, " and no "), settings.size() == 1 ? "it" : "them");
 }
 
 }  // namespace

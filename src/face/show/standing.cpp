@@ -20,7 +20,7 @@ std::string words_of(const SweepStatus& sweep, Standing standing) {
     case Standing::outside:
       return "is measured outside";
     case Standing::unattended:
-      return "stands still, for no daemon runs";
+      return "has no daemon, so nothing new starts";
     case Standing::imported:
       return "was imported";
     case Standing::cancelled:

@@ -644,15 +644,6 @@ bool mostly_equal(const std::vector<double>& own, const std::vector<double>& wit
   return 2 * equal > own.size();
 }
 
-/// True if a change in doubt takes the place of the one that stood before it.
-bool outweighs(const SpeedVerdict& change, const SpeedVerdict& stood) {
-  constexpr double half = 0.5;
-  const double was = std::abs(std::log1p(stood.share));
-  const double is = std::abs(std::log1p(change.share));
-  if ((change.share < 0) == (stood.share < 0)) return is > was;
-  return !is_sure(stood) || is > half * was;
-}
-
 }  // namespace
 
 const SeriesChange* SeriesAnswer::last_sure() const {
@@ -662,16 +653,23 @@ const SeriesChange* SeriesAnswer::last_sure() const {
 }
 
 const SeriesChange* SeriesAnswer::standing() const {
-  const SeriesChange* stands = nullptr;
-  for (const auto& change : changes) {
-    const auto& verdict = change.verdict;
-    const bool in_doubt = verdict.difference == Difference::undecided && !verdict.within_rounding &&
-        std::abs(verdict.share) > resolve;
-    if (is_sure(verdict) ||
-        (in_doubt && (stands == nullptr || outweighs(verdict, stands->verdict))))
-      stands = &change;
+  const SeriesChange* sure = last_sure();
+  const SeriesChange* doubt = nullptr;  // the largest step since then, in the direction of all
+  double level = 1;
+  const auto since =
+      sure == nullptr ? changes.begin() : changes.begin() + (sure - changes.data()) + 1;
+  for (auto change = since; change != changes.end(); ++change)
+    level *= 1 + change->verdict.share;
+  const bool is_back = std::abs(level - 1) <= resolve;
+  for (auto change = since; change != changes.end() && !is_back; ++change) {
+    const double share = change->verdict.share;
+    if ((share < 0) != (level < 1) || std::abs(share) <= resolve || change->verdict.within_rounding)
+      continue;
+    if (doubt == nullptr || std::abs(share) >= std::abs(doubt->verdict.share)) doubt = &*change;
   }
-  return stands;
+  // What is sure stays, but for good news that a drop in doubt has followed.
+  const bool hides_a_drop = sure != nullptr && sure->verdict.share > 0 && level < 1;
+  return sure == nullptr || (doubt != nullptr && hides_a_drop) ? doubt : sure;
 }
 
 double SeriesAnswer::loss() const {

@@ -89,7 +89,7 @@ TEST_CASE("a measurement that rerun has replaced is told of") {
     const auto reason = std::find(table.columns.begin(), table.columns.end(), "reason");
     const auto& value = table.rows[0][static_cast<std::size_t>(reason - table.columns.begin())];
     CHECK(std::get<std::string>(value).find(
-              "; rerun replaced an earlier measurement of this trial: 1,000") != std::string::npos);
+              "; this trial was measured before and replaced: 1,000") != std::string::npos);
   }
 }
 

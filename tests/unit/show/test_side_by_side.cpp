@@ -100,10 +100,11 @@ TEST_CASE("a side without a var is compared with each of its values, whichever s
   CHECK(back.only_first == 1);
   CHECK(back.only_second == 0);
   CHECK(summary_text(back, varied, plain)
-            .find("plain has no compile, so its layouts stand beside "
-                  "each value of it.") != std::string::npos);
+            .find("plain has no compile: compared with each value of it, and nothing of it is "
+                  "sure.") != std::string::npos);
+  CHECK(judge_limit(there, 0.1).code == ExitCode::done);
   CHECK(summary_text(there, plain, varied).find("plain has no compile") != std::string::npos);
-  CHECK(summary_text(there, plain, plain).find("varied has no") == std::string::npos);
+  CHECK(summary_text(there, plain, varied).find("varied has no") == std::string::npos);
 }
 
 TEST_CASE("a loss that noise explains is none, one of unknown noise is kept apart") {

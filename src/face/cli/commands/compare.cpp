@@ -120,7 +120,8 @@ std::vector<std::string_view> important_columns(const Table& table, bool winners
 std::map<std::string, std::string, std::less<>> titles_of(const Side& first, const Side& second) {
   constexpr std::size_t longest = 20;
   std::map<std::string, std::string, std::less<>> titles;
-  if (std::max(width_of(first.name), width_of(second.name)) > longest) return titles;
+  if (first.name == second.name || std::max(width_of(first.name), width_of(second.name)) > longest)
+    return titles;
   for (const auto& [place, side] : {std::pair("first_", &first), std::pair("second_", &second)}) {
     for (const std::string what : {"tokens_per_s_per_gpu", "repeats", "winner"})
       titles[place + what] = fmt::format("{} {}", side->name, title_of(what));

@@ -12,8 +12,8 @@ int main(int argc, char** argv) {
   std::string status = "status";
   std::string next = "--next";
   const std::string_view first = argc > 1 ? argv[1] : "";
-  const bool alone =
-      argc == 1 || (argc == 2 && first.starts_with("--db=")) || (argc == 3 && first == "--db");
+  const bool alone = argc == 1 || (argc == 2 && first.starts_with("--db=")) ||
+      (argc == 3 && first == "--db" && *argv[2] != '-');
   if (!alone) return shardsweep::run_program(shardsweep::all_commands(), argc, argv);
   std::vector<char*> words{argv[0], status.data(), next.data()};
   words.insert(words.end(), argv + 1, argv + argc);
