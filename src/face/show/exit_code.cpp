@@ -125,8 +125,10 @@ bool any_broken(const SweepStatus& status) {
 }  // namespace
 
 std::string outcomes_and_cause(const SweepStatus& status) {
-  return fmt::format(
-      "{}{}{}", outcomes_text(status), status.cause.empty() ? "" : ". Most often: ", status.cause);
+  std::string cause = status.cause;
+  while (cause.ends_with('.'))
+    cause.pop_back();
+  return fmt::format("{}{}{}", outcomes_text(status), cause.empty() ? "" : ". Most often: ", cause);
 }
 
 std::vector<SweepStatus> current_of(const std::vector<SweepStatus>& sweeps) {

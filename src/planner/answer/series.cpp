@@ -29,8 +29,6 @@
 namespace shardsweep {
 namespace {
 
-/// So many points tell their own noise.
-constexpr std::size_t enough_points = 6;
 /// A node with fewer has no effect of its own.
 constexpr std::size_t enough_of_node = 3;
 constexpr std::size_t no_node = std::numeric_limits<std::size_t>::max();
@@ -486,10 +484,6 @@ std::string only_nodes(const std::vector<SeriesPoint>& points, std::size_t from,
   return points[from].nodes;
 }
 
-bool is_sure(const SpeedVerdict& verdict) {
-  return verdict.difference == Difference::faster || verdict.difference == Difference::slower;
-}
-
 SpeedVerdict undecided_because(SpeedVerdict verdict, Open open, std::string reason) {
   verdict.difference = Difference::undecided;
   verdict.open = open;
@@ -646,43 +640,6 @@ bool mostly_equal(const std::vector<double>& own, const std::vector<double>& wit
 
 }  // namespace
 
-const SeriesChange* SeriesAnswer::last_sure() const {
-  const auto found = std::find_if(changes.rbegin(), changes.rend(),
-      [](const SeriesChange& one) { return is_sure(one.verdict); });
-  return found == changes.rend() ? nullptr : &*found;
-}
-
-const SeriesChange* SeriesAnswer::standing() const {
-  const SeriesChange* sure = last_sure();
-  const SeriesChange* doubt = nullptr;  // the largest step since then, in the direction of all
-  double level = 1;
-  const auto since =
-      sure == nullptr ? changes.begin() : changes.begin() + (sure - changes.data()) + 1;
-  for (auto change = since; change != changes.end(); ++change)
-    level *= 1 + change->verdict.share;
-  const bool is_back = std::abs(level - 1) <= resolve;
-  for (auto change = since; change != changes.end() && !is_back; ++change) {
-    const double share = change->verdict.share;
-    if ((share < 0) != (level < 1) || std::abs(share) <= resolve || change->verdict.within_rounding)
-      continue;
-    if (doubt == nullptr || std::abs(share) >= std::abs(doubt->verdict.share)) doubt = &*change;
-  }
-  // What is sure stays, but for good news that a drop in doubt has followed.
-  const bool hides_a_drop = sure != nullptr && sure->verdict.share > 0 && level < 1;
-  return sure == nullptr || (doubt != nullptr && hides_a_drop) ? doubt : sure;
-}
-
-double SeriesAnswer::loss() const {
-  double level = 1;
-  double best = 1;
-  for (const auto& change : changes) {
-    if (!is_sure(change.verdict)) continue;
-    level *= 1 + change.verdict.share;
-    best = std::max(best, level);
-  }
-  return 1 - level / best;
-}
-
 SeriesAnswer answer_of_series(
     const std::vector<SeriesPoint>& points, const SeriesSettings& settings) {
   SeriesAnswer answer{.resolve = settings.resolve};
@@ -705,46 +662,6 @@ SeriesAnswer answer_of_series(
   }
   SeriesJudge(points, fit, answer.levelled, std::move(own), rest, settings, noise).judge(answer);
   return answer;
-}
-
-namespace {
-
-/// Noise by the runs of one time, over all times of each series.
-Noise noise_of_times(const std::vector<std::vector<SeriesPoint>>& series) {
-  std::vector<LayoutSpeed> repeated;
-  for (const auto& points : series) {
-    std::map<std::string, std::vector<double>> times;
-    for (const auto& point : points)
-      if (!point.time.empty()) times[point.time].push_back(point.speed);
-    for (auto& [time, speeds] : times) {
-      if (speeds.size() < 2) continue;
-      std::sort(speeds.begin(), speeds.end());
-      const double middle = speeds[(speeds.size() - 1) / 2];
-      repeated.push_back({.value = middle,
-          .runs = std::ssize(speeds),
-          .spread = (speeds.back() - speeds.front()) / middle});
-    }
-  }
-  // One pair that differs much would make every interval a hundred times as wide as the speed.
-  constexpr std::int64_t enough_freedom = 2;
-  const auto noise = common_noise(repeated);
-  return noise.freedom < enough_freedom ? Noise() : noise;
-}
-
-}  // namespace
-
-Noise noise_of_others(const std::vector<std::vector<SeriesPoint>>& series,
-    const std::vector<std::vector<SeriesPoint>>& runs) {
-  std::vector<double> known;
-  Noise noise;
-  for (const auto& points : series) {
-    if (points.size() < enough_points) continue;
-    const auto own = answer_of_series(points).noise;
-    known.push_back(own.of_run);
-    noise.freedom += own.freedom;
-  }
-  noise.of_run = median_of(std::move(known));
-  return noise.known() ? noise : noise_of_times(runs);
 }
 
 }  // namespace shardsweep

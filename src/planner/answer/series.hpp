@@ -85,6 +85,9 @@ struct SeriesAnswer {
 [[nodiscard]] SeriesAnswer answer_of_series(
     const std::vector<SeriesPoint>& points, const SeriesSettings& settings = {});
 
+/// So many points tell their own noise.
+inline constexpr std::size_t enough_points = 6;
+
 /// Noise of one measurement, for series that are too short to tell their own: the median of those
 /// that tell theirs; if none does, by `runs` of one layout at one time.
 [[nodiscard]] Noise noise_of_others(const std::vector<std::vector<SeriesPoint>>& series,

@@ -280,6 +280,10 @@ std::string verdict_text(const SpeedVerdict& verdict) {
   return fmt::format("{} {} ({})", share, side, evidence);
 }
 
+bool is_sure(const SpeedVerdict& verdict) {
+  return verdict.difference == Difference::faster || verdict.difference == Difference::slower;
+}
+
 std::string_view short_form(const SpeedVerdict& verdict) {
   switch (verdict.difference) {
     case Difference::faster:

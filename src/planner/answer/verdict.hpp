@@ -72,6 +72,9 @@ inline constexpr double usual_resolve = 0.01;
 /// clock alone (8 pairs)`.
 [[nodiscard]] std::string verdict_text(const SpeedVerdict& verdict);
 
+/// True if it is FASTER or SLOWER.
+[[nodiscard]] bool is_sure(const SpeedVerdict& verdict);
+
 /// The verdict in short, for tables: `faster`, `slower`, `tie`, `1 run`, `open`.
 [[nodiscard]] std::string_view short_form(const SpeedVerdict& verdict);
 
