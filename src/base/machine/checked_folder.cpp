@@ -337,13 +337,15 @@ bool others_may_write_folder_of(const fs::path& file) {
 Result<std::string> close_to_others(const std::vector<fs::path>& files) {
   std::vector<std::string> said;
   for (const fs::path& file : files) {
-    const Descriptor opened(::open(file.c_str(), flags_to_read));
+    // A descriptor that reads would, as it is closed, end the locks that SQLite holds in this process.
+    const Descriptor opened(::open(file.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
     struct stat before {};
-    if (!opened.valid() || ::fstat(opened.get(), &before) != 0 || !others_may_write(before))
-      continue;
+    const bool found = opened.valid() && ::fstat(opened.get(), &before) == 0;
+    if (!found || !S_ISREG(before.st_mode) || !others_may_write(before)) continue;
     struct stat after = before;
     const mode_t closed = before.st_mode & 07777 & ~by_others;
-    (void)::fchmod(opened.get(), closed);  // some file systems agree and change nothing
+    // Some file systems agree and change nothing.
+    (void)::chmod(fmt::format("/proc/self/fd/{}", opened.get()).c_str(), closed);
     const bool is_known = ::fstat(opened.get(), &after) == 0;
     const std::string path = shown(file);
     const std::string who = writers(before.st_mode);
