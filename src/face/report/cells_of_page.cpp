@@ -3,7 +3,6 @@
 
 #include "answer/answer.hpp"
 #include "picture/svg.hpp"
-#include "show/heatmap_cell.hpp"
 #include "text/content_hash.hpp"
 #include "text/numbers.hpp"
 
@@ -71,8 +70,7 @@ void each_token(std::string_view label, Take take) {
 }  // namespace
 
 std::string runner_of(const ReportedTrial& trial) {
-  return told_runner(
-      trial.runner + (trial.runner_version.empty() ? "" : " " + trial.runner_version));
+  return trial.runner + (trial.runner_version.empty() ? "" : " " + trial.runner_version);
 }
 
 TrialRows::TrialRows(const std::vector<ReportedTrial>& trials) {

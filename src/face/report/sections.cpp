@@ -5,6 +5,7 @@
 #include "report/outcomes.hpp"
 #include "report/page.hpp"
 #include "report/page_data.hpp"
+#include "show/heatmap_cell.hpp"
 #include "text/numbers.hpp"
 
 #include <fmt/format.h>
@@ -28,7 +29,7 @@ std::vector<Condition> conditions_of(const std::vector<ReportedTrial>& trials) {
   std::map<std::string, std::map<std::string, std::int64_t>> found;
   for (const auto& trial : trials) {
     if (!trial.tokens_per_s_per_gpu) continue;
-    ++found["runner"][runner_of(trial)];
+    ++found["runner"][told_runner(runner_of(trial))];
     ++found["dtype"][trial.dtype];
     ++found["global batch"][fmt::to_string(trial.global_batch)];
     for (auto& [key, value] : key_values(trial.software))
