@@ -15,9 +15,9 @@ namespace shardsweep {
 namespace {
 
 struct NextStep {
-  std::string line;  ///< of a command
+  std::string line;  ///< command line
   std::string does{};
-  bool writes = false;  ///< it asks the daemon
+  bool writes = false;  ///< a daemon is asked
 };
 
 /// A sentence, and below it command lines, each with what it does.

@@ -16,7 +16,7 @@ struct NextStepsForm {
   std::optional<std::size_t> width{};  ///< columns of the terminal; none: lines are not folded
   bool only_reading = false;           ///< the database is a copy, and refuses other commands
   bool daemon_runs = false;
-  bool answer_was_told = false;  ///< by a follower: neither outcomes nor `best` are told again
+  bool answer_was_told = false;  ///< a follower has told outcomes and `best`
 };
 
 /// The sweep that somebody most likely thinks of: one whose trials run, else the one that was
@@ -24,13 +24,13 @@ struct NextStepsForm {
 [[nodiscard]] const SweepStatus& sweep_to_go_on_with(
     const std::vector<SweepStatus>& sweeps, bool daemon_runs);
 
-/// Where that sweep stands and how to go on with it; then where the other current ones stand.
+/// Says where that sweep stands and how to go on with it; then where the other current ones stand.
 [[nodiscard]] std::string next_steps(
     const std::vector<SweepStatus>& sweeps, const NextStepsForm& form);
 
 enum class SlurmHere : std::uint8_t {
   none,
-  silent,   ///< its commands are here, and no cluster answers
+  silent,   ///< no cluster answers Slurm's commands
   answers,  ///< and no site file describes it
 };
 

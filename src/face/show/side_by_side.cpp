@@ -49,7 +49,7 @@ std::vector<std::string> cell_columns(
   return columns;
 }
 
-/// For each column whether a side lacks it: it has no such setting at all.
+/// Marks the columns that a side lacks: it has no such setting at all.
 std::vector<bool> lacking(const RankedLayouts& layouts, const std::vector<std::string>& columns) {
   std::vector<bool> lacks(columns.size());
   for (std::size_t i = 0; i < columns.size(); ++i) {
@@ -203,7 +203,7 @@ class Joiner {
   void add_layout(const std::vector<Value>& cell, const std::string& layout,
       const LayoutSpeed& first, const LayoutSpeed& second) {
     SpeedVerdict verdict = compared(second, first, common_, resolve_);
-    // Which value the side without the var would have had is not known.
+    // The side without the var may have had any of its values.
     const bool lacks =
         std::find(first_lacks_.begin(), first_lacks_.end(), true) != first_lacks_.end() ||
         std::find(second_lacks_.begin(), second_lacks_.end(), true) != second_lacks_.end();

@@ -14,8 +14,8 @@ enum class Standing : std::uint8_t {
   runs,
   waits,       ///< a daemon has it, and none of its trials runs
   paused,      ///< or being cancelled
-  outside,     ///< its points are handed out by `next`
-  unattended,  ///< it needs a daemon, and none runs
+  outside,     ///< `next` hands its points out
+  unattended,  ///< no daemon runs, and one is needed
   imported,
   cancelled,  ///< over, with trials that have no result
   ended

@@ -233,8 +233,8 @@ TEST_CASE("a fault of a table names file and line and column and value") {
   CHECK(refusal("model,outcome,nodes\nnobody,oom,1\n", RecordedFormat::csv, 8) ==
       "runs.csv:1:1: model 'nobody': no row has 'layers', and no preset has this name");
   CHECK(refusal("model,outcome,gpus,v_head_dim\nllama-7b,oom,8,64\n", RecordedFormat::csv, 8) ==
-      "runs.csv:2:1: model 'llama-7b': 'v_head_dim' needs 'kv_lora_rank', the values of "
-      "the latent of keys and values");
+      "runs.csv:2:1: model 'llama-7b': 'v_head_dim' needs 'kv_lora_rank', the width of "
+      "the latent that keys and values share");
   CHECK(refusal("model,outcome,gpus,kv_lora_rank,qk_rope_head_dim\nllama-7b,oom,8,64,128\n",
             RecordedFormat::csv, 8) ==
       "runs.csv:2:1: model 'llama-7b': 'qk_rope_head_dim' is 128; it is even and less than "
