@@ -337,7 +337,8 @@ bool others_may_write_folder_of(const fs::path& file) {
 Result<std::string> close_to_others(const std::vector<fs::path>& files) {
   std::vector<std::string> said;
   for (const fs::path& file : files) {
-    // A descriptor that reads would, as it is closed, end the locks that SQLite holds in this process.
+    // A descriptor that reads would, as it is closed, end the locks that SQLite holds in this
+    // process.
     const Descriptor opened(::open(file.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
     struct stat before {};
     const bool found = opened.valid() && ::fstat(opened.get(), &before) == 0;

@@ -179,8 +179,7 @@ TEST_CASE("a heatmap in colours has the words of one without, at every width") {
         CHECK(width_of(line) <= static_cast<std::size_t>(width));
         line.erase(line.find_last_not_of(' ') + 1);
         // The legend of the scale is there for its colours alone.
-        const bool is_bar =
-            line.starts_with("at least this share") || line.starts_with(" 97 % ");
+        const bool is_bar = line.starts_with("at least this share") || line.starts_with(" 97 % ");
         CHECK_MESSAGE((is_bar || plain.find(line + '\n') != std::string::npos), line);
       }
     }
