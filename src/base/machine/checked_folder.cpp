@@ -321,7 +321,7 @@ Result<void> check_own_file(const fs::path& file) {
 
 namespace {
 
-/// Who else may write a file, as far as its mode tells.
+/// Word for the others who may write a file, as far as its mode tells.
 const char* writers(mode_t mode) {
   return (mode & S_IWOTH) != 0 ? "others" : "its group";
 }

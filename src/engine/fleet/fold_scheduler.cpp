@@ -118,8 +118,7 @@ struct SchedulerFolder {
   void operator()(const JobSeen& event) const {
     const auto* known = of(event);
     if (known == nullptr) return;
-    // Nobody can look for a lead's process on another machine: its own word, or its silence, ends
-    // it.
+    // End a lead on another machine by its own word or its silence: its process can't be seen.
     if (runs_elsewhere(*known, event.state) && (known->said_bye || known->end_outcome)) {
       JobSeen left = event;
       left.state = JobState::ended;

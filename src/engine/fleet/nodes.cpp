@@ -146,7 +146,7 @@ std::optional<EvidenceKind> evidence_kind(const Ending& ending) {
     case Outcome::crashed:
       return EvidenceKind::crashed;
     case Outcome::lost:
-      // Its runner could not write, and its node agent could: it may be the node.
+      // Suspect the node: the runner could not write there.
       if (is_read_only(ending)) return EvidenceKind::read_only;
       return std::nullopt;
     default:

@@ -53,7 +53,7 @@ std::vector<const Partitions::value_type*> partitions_seen(
   return seen;
 }
 
-/// What a job asks of each of its nodes.
+/// GPUs and memory that a job asks of each of its nodes.
 struct NodeNeeds {
   NodeNeeds(const SweepFacts& facts, std::int32_t nodes)
       : gpus(slurm::gpus_of(option_for(facts.gpus, nodes))),
