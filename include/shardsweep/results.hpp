@@ -140,7 +140,7 @@ struct SweepStatus {
   std::int64_t undecided = 0;                      ///< ended without a final verdict
   std::int64_t marked = 0;  ///< measured, but not ranked: contaminated or implausible
   std::string doubt{};      ///< why one of these is: "implausible: …"
-  std::string cause{};      ///< most frequent cause, if all have ended and none was measured
+  std::string cause{};      ///< most frequent cause of ended trials, if none was measured
   /// Allocations whose last control is still to come: it may have trials measured again.
   std::int64_t last_controls = 0;
   double remaining_s = 0;  ///< predicted run time of unfinished trials, corrected by finished ones

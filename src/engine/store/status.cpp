@@ -134,13 +134,6 @@ void read_spared(Database& database, SweepStatus& status) {
     status.spared.emplace_back(row.text(0), row.integer(1));
 }
 
-/// Every trial has ended, and none with a measurement.
-bool nothing_measured(const SweepStatus& status) {
-  const auto ended = status.by_state.find(std::string(name(State::ended)));
-  return ended != status.by_state.end() && ended->second == status.trials &&
-      !status.by_outcome.contains(std::string(name(Outcome::completed)));
-}
-
 /// Estimates the time that is left by predictions, corrected as measured ones turned out. A trial
 /// without a prediction takes as long as the others on average.
 void estimate(Database& database, SweepStatus& status) {
@@ -228,7 +221,8 @@ std::vector<SweepStatus> status(Database& database, const std::vector<std::strin
     read_one(database, status_sql().last_event, one.id, one.last_event_at);
     read_one(database, status_sql().last_end, one.id, one.last_end_at);
     if (one.marked > 0) read_one(database, status_sql().doubt, one.id, one.doubt);
-    if (nothing_measured(one)) read_one(database, status_sql().cause, one.id, one.cause);
+    if (!one.by_outcome.contains(std::string(name(Outcome::completed))))
+      read_one(database, status_sql().cause, one.id, one.cause);
     add_regressions(database, one.id, one.name, one.regressions);
   }
   return all;

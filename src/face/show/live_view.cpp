@@ -5,6 +5,7 @@
 #include "answer/best_text.hpp"
 #include "show/cell_text.hpp"
 #include "show/exit_code.hpp"
+#include "show/standing.hpp"
 #include "text/numbers.hpp"
 
 #include <fmt/format.h>
@@ -290,12 +291,11 @@ std::vector<StyledLine> job_lines(
 }
 
 std::string time_left_text(const SweepStatus& status) {
-  if (ended_trials(status) >= status.trials) return "";
-  if (!(status.remaining_s > 0)) return "time left unknown";
+  const std::string left = time_left(status);
+  if (left.empty()) return left;
+  if (!(status.remaining_s > 0)) return "time left " + left;
   // Until a trial has ended, nothing says how far the prediction is off.
-  return fmt::format("about {} left{}",
-      duration_text(std::max(1.0, std::round(status.remaining_s))),
-      status.corrected ? "" : " (predicted)");
+  return fmt::format("about {} left{}", left, status.corrected ? "" : " (predicted)");
 }
 
 std::string progress_line(const SweepStatus& status) {

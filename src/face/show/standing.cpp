@@ -4,7 +4,12 @@
 #include "show/exit_code.hpp"
 #include "text/numbers.hpp"
 
+#include <shardsweep/duration.hpp>
+
 #include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
 
 namespace shardsweep {
 namespace {
@@ -69,6 +74,13 @@ Standing standing_of(const SweepStatus& sweep, bool daemon_runs) {
 std::string why_it_waits(const SweepStatus& sweep) {
   if (!sweep.waiting.empty() || standing_of(sweep, true) != Standing::outside) return sweep.waiting;
   return fmt::format("measured outside; `shardsweep next {}` hands its points out", sweep.name);
+}
+
+std::string time_left(const SweepStatus& sweep) {
+  if (ended_trials(sweep) >= sweep.trials) return "";
+  if (!(sweep.remaining_s > 0)) return "unknown";
+  const bool waits = sweep.running.empty() && !why_it_waits(sweep).empty();
+  return duration_text(std::max(1.0, std::round(sweep.remaining_s))) + (waits ? " of runs" : "");
 }
 
 std::string standing_text(const SweepStatus& sweep, bool daemon_runs) {

@@ -25,6 +25,10 @@ enum class Standing : std::uint8_t {
 /// Reason why nothing of a sweep runs, in the words of `status`; empty if none is known.
 [[nodiscard]] std::string why_it_waits(const SweepStatus& sweep);
 
+/// "1 min 20 s": predicted run time of what has not ended. If nothing runs and a reason is known,
+/// the wait is not in it: "1 min 20 s of runs". "unknown" without a prediction, empty at the end.
+[[nodiscard]] std::string time_left(const SweepStatus& sweep);
+
 /// "'demo' waits: 2 of 4 trials have ended. The partition is full."
 [[nodiscard]] std::string standing_text(const SweepStatus& sweep, bool daemon_runs);
 

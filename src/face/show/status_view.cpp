@@ -25,9 +25,7 @@ constexpr std::size_t least_sweep_name = 12;
 constexpr std::size_t most_bests_shown = 6;  // `best` prints more
 
 std::string left_text(const SweepStatus& status) {
-  if (ended_trials(status) >= status.trials || status.state != "active") return "";
-  if (!(status.remaining_s > 0)) return "unknown";
-  return duration_text(std::max(1.0, std::round(status.remaining_s)));
+  return status.state == "active" ? time_left(status) : "";
 }
 
 Style state_style(const SweepStatus& status) {

@@ -491,7 +491,7 @@ bool is_own_name(std::string_view column) {
 }  // namespace
 
 std::string title_of(std::string_view column) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 45> titles{
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 49> titles{
       {{"tokens_per_s_per_gpu", "tokens/s/GPU"}, {"tokens_per_s", "tokens/s"},
           {"predicted_tokens_per_s_per_gpu", "predicted tokens/s/GPU"},
           {"tflops_per_gpu", "TFLOP/s/GPU"}, {"mfu", "MFU"}, {"lead_share", "lead"},
@@ -515,7 +515,9 @@ std::string title_of(std::string_view column) {
           {"job_state", "job state"}, {"end_reason", "reason of the end"},
           {"constraint_name", "constraint"}, {"first_tokens_per_s_per_gpu", "first tokens/s/GPU"},
           {"second_tokens_per_s_per_gpu", "second tokens/s/GPU"}, {"first_loss", "first loss"},
-          {"last_loss", "last loss"}}};
+          {"last_loss", "last loss"}, {"first_repeats", "first repeats"},
+          {"second_repeats", "second repeats"}, {"best_layout", "best layout"},
+          {"one_gpu", "on one GPU"}}};
   for (const auto& [name, title] : titles) {
     if (name == column) return std::string(title);
   }

@@ -141,7 +141,7 @@ TEST_CASE("why nothing runs stands in the block, in lines of its own") {
       "this one in the queue.";
   sweep.trouble = {"The disk of /home/me/.shardsweep is full."};
   CHECK(block({sweep}, 59) ==
-      "quickstart  [#####..........]  37/96  about 1 min 20 s left\n"
+      "quickstart  [##.....]  37/96  about 1 min 20 s of runs left\n"
       "  31 completed, 4 oom, 2 skipped, 1 running, 22 queued,\n"
       "  36 planned\n"
       "  best     12,346 tokens/s/GPU  dp2 tp1 pp1 mb4 ga16 z0  (\u2026\n"
@@ -195,6 +195,10 @@ TEST_CASE("time left: unknown, paused, over") {
   CHECK(time_left_text(status) == "time left unknown");
   status.remaining_s = 0.2;
   CHECK(time_left_text(status) == "about 1 s left");
+  SweepStatus held = status;  // no node will ever be free for its last two trials
+  held.running.clear();
+  held.waiting = "demo-4n: Resources";
+  CHECK(time_left_text(held) == "about 1 s of runs left");
   status.state = "paused";
   CHECK(block({SweepProgress{status}}, 59)
             .starts_with("quickstart  [###########...................]  37/96  paused\n"));

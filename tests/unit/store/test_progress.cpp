@@ -239,7 +239,7 @@ TEST_CASE("a sweep says at once that its last attempt was lost, until one runs")
   CHECK(must(reader->status({"demo"})).at(0).waiting.empty());
 }
 
-TEST_CASE("of a sweep without a measurement the most frequent cause is read, once all have ended") {
+TEST_CASE("of a sweep without a measurement the most frequent cause is read") {
   const TempDir dir;
   Daemon daemon(dir / "a.db");
   daemon.submit(dir, {.gpus = {1, 2}});
@@ -249,8 +249,9 @@ TEST_CASE("of a sweep without a measurement the most frequent cause is read, onc
   const auto ends = [&](const std::string& where, Outcome outcome, const std::string& why) {
     daemon.commit({set_trial(daemon.trial(where), State::ended, outcome, why, 1)});
   };
-  ends("model = 'tiny' and gpus = 1 and micro_batch = 1", Outcome::oom, "out of memory");
   CHECK(cause().empty());
+  ends("model = 'tiny' and gpus = 1 and micro_batch = 1", Outcome::oom, "out of memory");
+  CHECK(cause() == "out of memory");
   sqlite::Database(dir / "a.db", sqlite::OpenMode::existing, 1000)
       .execute(
           "UPDATE trials SET state = 'ended', outcome = 'crashed', cause = 'no such file' "
