@@ -83,9 +83,8 @@ double CellSearch::predicted(const Component& component, double speed, std::int3
   return component.prior + component.log_retries * posterior_unslowed(component, speed, cell);
 }
 
-/// The mixture over a point's components, each by its weight. `posterior_of` says how far
-/// predictions are off at an input.
-void CellSearch::update_posterior(Candidate& candidate, const PosteriorOf& posterior_of) const {
+/// Updates the mixture over a point's components, each by its weight.
+void CellSearch::update_posterior(Candidate& candidate) const {
   const auto& [point, components, alternatives] = *candidate.layout;
   std::vector<double> weights{1};
   if (alternatives) weights = alternatives_->weights(*alternatives);
@@ -106,7 +105,7 @@ void CellSearch::update_posterior(Candidate& candidate, const PosteriorOf& poste
     constexpr double negligible = 0.01;
     if (weights[i] < negligible * *likeliest) continue;
     const auto& component = components[i];
-    const auto off = posterior_of(component.input);
+    const auto off = speed_.posterior(component.input);
     const double headroom = chance_unslowed(component);
     if (headroom > negligible)
       candidate.speeds.push_back({weights[i] * headroom,
@@ -130,8 +129,7 @@ std::size_t CellSearch::add(const SearchPoint& point) {
   speed_.widen(point.point, structure_of(point.point),
       candidates_.empty() ? nullptr : &candidates_.front().input().structure);
   Candidate candidate{.layout = std::make_unique<Candidate::Layout>(layout_of(point, false))};
-  update_posterior(
-      candidate, [this](const ResidualInput& input) { return speed_.prior_at(input); });
+  update_posterior(candidate);
   candidates_.push_back(std::move(candidate));
   stale_ = true;
   return candidates_.size() - 1;
@@ -302,8 +300,7 @@ void CellSearch::refresh() {
   speed_.learn();
   const auto renewed = promising();
   for (const auto& [value, number] : renewed)
-    update_posterior(candidates_[number],
-        [this](const ResidualInput& input) { return speed_.posterior(input); });
+    update_posterior(candidates_[number]);
   judge(renewed);
   rank();
 }
@@ -314,7 +311,7 @@ void CellSearch::judge(const Ranks& renewed) {
     auto& candidate = candidates_[number];
     if (candidate.has_ended()) return;
     candidate.better = stop_.chance_of_better(candidate, runs_);
-    candidate.log_gain = log_gain({candidate.speeds, candidate.mean, candidate.fits}, runs_.best());
+    candidate.log_gain = log_gain(candidate.speeds, candidate.fits, runs_.best());
     INVARIANT(!std::isnan(candidate.log_gain), "what a run is worth is a number", number,
         candidate.mean, candidate.sigma, candidate.fits, candidate.better);
   };

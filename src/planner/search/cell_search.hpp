@@ -6,17 +6,20 @@
 // Speed (residuals.hpp, speed_belief.hpp). e_i = ln(measured / predicted tokens per second and
 // GPU) of layout i is a Gaussian process of mean 0 with the kernel
 //   k_ij = s^2 [ sum_p l_p^2 c_p^2 a_ip a_jp + c_cell^2 + c_own^2 exp(-|x_i - x_j|^2 / 2)
-//                + c_value^2 v_ij ] + sum_p u_p^2 a_ip a_jp + u_scale^2
-// The c are prior standard deviations, fixed. a_ip: predicted share of part p (compute, memory,
-// each kind of link …) in the step: a rate that is off by d in ln moves ln(speed) by a_ip d. x:
-// log2 of degrees, micro-batch and the like. v_ij: number of the cell's varying axes with one value
-// in both. u: what nobody knows, if the cluster file leaves a rate out; else 0. Layouts of two
+//                + c_value^2 (v_ij + m_ij) ] + sum_p u_p^2 a_ip a_jp + u_value^2 v_ij + u_scale^2
+// The c are prior standard deviations, set by hand and judged by the bench (ResidualPrior,
+// residual_prior()). a_ip: predicted share of part p (compute, memory, each kind of link …) in the
+// step: a rate that is off by d in ln moves ln(speed) by a_ip d. x: log2 of each degree times 0.7,
+// of batch sizes times 0.5, of GPUs and parameters times 0.3, and switches. v_ij: number of the
+// cell's varying axes with one value in both; m_ij is 1 for equal micro-batches. u: what nobody
+// knows, if the cluster file leaves a rate out; else 0, but for u_scale on CPUs. Layouts of two
 // cells share 0.7 to 0.9 of each term's variance, by kind of term; of two sweeps, 0.7 of that. The
 // observation noise is Student's t with 3 degrees of freedom and scale n c_noise, as a mixture of
 // normals: expectation and maximisation give each run its own variance, so that an outlier weighs
 // little. s, n and the links' l (1 or 4) are averaged, as variances, over a grid. Its weights are
 // the leave-one-out density of what was measured (R&W 5.4.2) and a prior: log2 s and log2 n are
-// standard normal, l = 4 has odds of 1 to e.
+// standard normal, l = 4 has odds of 1 to e. With known rates s is 0.5 to 1, with unknown ones 0.5
+// to 3.3 and l is 1.
 //
 // Memory (fit_belief.hpp). A layout needs estimate_i exp(d + w_i) bytes, and fits if a device holds
 // them. d is one error of all estimates here: Student's t, 3 degrees of freedom, scale 0.06, on a
@@ -32,8 +35,10 @@
 // improvement of ln(speed) over the best measured one (Jones, Schonlau and Welch 1998); before
 // there is one, the speed itself. Stop (cell_stop.hpp): the product over all points that wait of
 // 1 - P(fits_i) P(speed_i > (1 + regret) best) is at least until.confidence, as if points were
-// independent: most errors are shared, which makes it late rather than early. speed_i is here what
-// the layout does, without the noise of a run.
+// independent: most errors are shared, which makes it late as a rule. `best` is the leader's
+// measured speed, and speed_i what layout i does without the noise of a run. Points that run, that
+// crashed or that were spared as too large are not in the product. A crash teaches nothing; it
+// counts as a run.
 //
 // Pure: the state follows from the calls and their order alone. A daemon that was started again
 // and observes the same rows in their order launches the same points.
@@ -55,7 +60,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -139,8 +143,7 @@ class CellSearch {
   [[nodiscard]] double posterior_unslowed(
       const Component& component, double speed, std::int32_t cell) const;
   [[nodiscard]] double predicted(const Component& component, double speed, std::int32_t cell) const;
-  using PosteriorOf = std::function<ResidualModel::Posterior(const ResidualInput&)>;
-  void update_posterior(Candidate& candidate, const PosteriorOf& posterior_of) const;
+  void update_posterior(Candidate& candidate) const;
   void observe(const Candidate::Layout& layout, const SearchNews& news, std::int32_t cell);
   [[nodiscard]] std::vector<double> component_posterior(
       const Candidate::Layout& layout, const SearchNews& news, std::int32_t cell);

@@ -75,16 +75,6 @@ double ResidualModel::noise_variance() const {
   return square(scales_.noise * prior_.noise);
 }
 
-void ResidualModel::clear() {
-  scales_ = {};
-  calibrated_at_ = 0;
-  inputs_.clear();
-  residuals_.clear();
-  noise_.clear();
-  covariance_.clear();
-  factor();
-}
-
 void ResidualModel::add(const ResidualInput& input, double residual) {
   if (inputs_.size() >= most_observations) return;
   inputs_.push_back(input);

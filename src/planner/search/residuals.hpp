@@ -90,7 +90,6 @@ class ResidualModel {
   void add(const ResidualInput& input, double residual);
   /// Fits noise and scales to the observations. Call it between add() and posterior().
   void fit();
-  void clear();
   [[nodiscard]] std::size_t size() const { return inputs_.size(); }
 
   struct Posterior {

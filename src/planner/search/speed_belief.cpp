@@ -178,9 +178,8 @@ void SpeedBelief::learn() {
   const auto before = residuals_.size();
   const bool anew = others_have_grown();
   if (anew) {
-    residuals_.clear();
+    forget();
     add_others();
-    learnt_ = 0;
     others_learnt_ = others_ended_;
   }
   for (; learnt_ < measured_.size(); ++learnt_) {

@@ -47,10 +47,6 @@ class SpeedBelief {
   [[nodiscard]] ResidualModel::Posterior posterior(const ResidualInput& input) const {
     return residuals_.posterior(input);
   }
-  /// posterior(), as if nothing had been measured.
-  [[nodiscard]] ResidualModel::Posterior prior_at(const ResidualInput& input) const {
-    return ResidualModel(kernel_prior()).posterior(input);
-  }
 
  private:
   struct SpeedSample {

@@ -93,10 +93,10 @@ double expected_seconds(double fits, double step_s, const LaunchCost& cost) {
   return fits * (cost.start_s + cost.steps * step_s) + (1 - fits) * cost.oom_s;
 }
 
-double log_gain(const Prospect& prospect, const std::optional<double>& best) {
+double log_gain(SpeedGuesses speeds, double fits, const std::optional<double>& best) {
   constexpr double impossible = 1e-12;
-  return (best ? log_expected_improvement(prospect.speeds, *best) : prospect.mean) +
-      std::log(prospect.fits + impossible);
+  return (best ? log_expected_improvement(speeds, *best) : moments_of(speeds).mean) +
+      std::log(fits + impossible);
 }
 
 double log_value(double log_gain, double seconds) {

@@ -58,13 +58,6 @@ using SpeedGuesses = std::span<const SpeedGuess>;
 /// Mean and standard deviation of all answers together; its chance is 1.
 [[nodiscard]] SpeedGuess moments_of(SpeedGuesses guesses);
 
-/// Expectations for a layout.
-struct Prospect {
-  SpeedGuesses speeds;  ///< never empty
-  double mean = 0;      ///< mean over all of them
-  double fits = 1;      ///< chance that memory suffices
-};
-
 /// ln of the expected improvement over ln(speed) `best`, in ln(speed) (Jones, Schonlau and
 /// Welch 1998, equation 15), over all answers. Finite however hopeless a layout is.
 [[nodiscard]] double log_expected_improvement(SpeedGuesses guesses, double best);
@@ -74,8 +67,8 @@ struct Prospect {
 
 /// ln of expected improvement x chance to fit: what a launch that takes no time would be worth.
 /// The chance as a factor is Gardner et al. 2014, equation 6. If nothing was measured (no best)
-/// the speed itself is the improvement.
-[[nodiscard]] double log_gain(const Prospect& prospect, const std::optional<double>& best);
+/// the mean speed itself is the improvement. `speeds` is never empty.
+[[nodiscard]] double log_gain(SpeedGuesses speeds, double fits, const std::optional<double>& best);
 
 /// ln of a launch's value: its gain per second (Snoek, Larochelle and Adams 2012, section 3.2). An
 /// OOM costs what it costs: a doubtful layout is cheap to try.

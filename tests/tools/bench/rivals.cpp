@@ -89,8 +89,8 @@ double runs_of_plain_gp(const std::vector<RivalRow>& rows, const std::vector<Exp
       const auto& [input, predicted, fits, step_s] = expected[i];
       const auto off = model.posterior(input);
       const std::array<SpeedGuess, 1> guess{{{1, predicted + off.mean, off.sigma}}};
-      const double value = log_value(
-          log_gain({guess, guess[0].mean, fits}, best), expected_seconds(fits, step_s, cost));
+      const double value =
+          log_value(log_gain(guess, fits, best), expected_seconds(fits, step_s, cost));
       if (!next || value > most) {
         next = i;
         most = value;

@@ -346,8 +346,7 @@ TEST_CASE("a launch is worth its expected improvement, its chances and its secon
   const LaunchCost cost{.start_s = 60, .oom_s = 30, .steps = 10};
   const std::array<SpeedGuess, 1> speeds{{{.chance = 1, .mean = 1, .sigma = 0.3}}};
   const auto value = [&](double fits, double step_s) {
-    return std::exp(
-        log_value(log_gain({speeds, 1, fits}, 1.2), expected_seconds(fits, step_s, cost)));
+    return std::exp(log_value(log_gain(speeds, fits, 1.2), expected_seconds(fits, step_s, cost)));
   };
   const double all = value(1, 4);
   CHECK(all == doctest::Approx(std::exp(log_expected_improvement(speeds, 1.2)) / 100));
