@@ -81,8 +81,8 @@ class AttemptLife {
   [[nodiscard]] std::optional<WatchVerdict> overdue(double now_s) const {
     return watch_.judge(now_s);
   }
-  /// Set while ranks here stand still for too long. The other nodes have to be asked. The other
-  /// nodes have to be asked. `living`: ranks here that run on.
+  /// Set while ranks here stand still for too long. The other nodes have to be
+  /// asked. `living`: ranks here that run on.
   [[nodiscard]] std::optional<Suspect> suspicion(
       double now_s, const std::vector<int>& living) const;
 
