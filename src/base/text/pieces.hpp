@@ -25,5 +25,7 @@ template <class Number>
   if (read.ec != std::errc() || read.ptr != end) return std::nullopt;
   return number;
 }
+template <>
+std::optional<double> number_from<double>(std::string_view text);
 
 }  // namespace shardsweep

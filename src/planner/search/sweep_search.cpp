@@ -220,7 +220,8 @@ SweepSearch::Advice SweepSearch::advise(const std::vector<const TrialRow*>& wait
   Advice advice;
   advice.order.reserve(waiting.size());
   sync(waiting, advice);
-  for (auto& [key, cell] : cells_) {
+  for (auto& one : cells_) {
+    auto& cell = one.second;  // a structured binding is captured by no lambda of clang 14
     teach(cell);
     const auto order = cell.search.order();
     if (order.empty()) continue;
