@@ -3,11 +3,14 @@
 // plain text and `*`. Logs are foreign, and a regular expression can run for ever.
 #include "causes/failed_log.hpp"
 
+#include "causes/exit_status.hpp"
 #include "causes/fragmentation.hpp"
 #include "causes/log_level.hpp"
 #include "text/characters.hpp"
 #include "text/escapes.hpp"
 #include "text/node_list.hpp"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -252,6 +255,18 @@ class Reading {
     const Cause* own = own_.find(line, place);
     return own != nullptr ? own : built_in_causes().find(line, place);
   }
+  /// Cause of a line, or if it tells no more, of the signal by which it says that a process ended,
+  /// or of its level.
+  [[nodiscard]] const Cause* cause_or_ending(const Cause* cause, std::string_view line) const {
+    if (cause != nullptr && cause->weight != Strength::symptom && cause->weight != Strength::hint)
+      return cause;
+    const auto told = ending_signal_in(line);
+    const Cause* other =
+        told ? cause_for(fmt::format("ended by signal {}", told->signal), LinePlace::line) : cause;
+    if (other == nullptr && is_error_of_glog(line))
+      other = cause_for("logged as an error", LinePlace::line);
+    return other != nullptr ? other : cause;
+  }
   [[nodiscard]] bool is_own(const Cause* cause) const {
     const auto own = own_.all();
     return std::any_of(own.begin(), own.end(), [cause](const Cause& one) { return &one == cause; });
@@ -342,8 +357,8 @@ void Reading::take_frame(Printer& printer, std::string_view line) const {
 }
 
 void Reading::take_error(Printer& printer, const SpokenLine& said) {
-  Event error{cause_for(said.text, LinePlace::exception), said.text, true, said.by,
-      printer.trace.last.empty() ? Stage::unknown : printer.trace.reached};
+  Event error{cause_or_ending(cause_for(said.text, LinePlace::exception), said.text), said.text,
+      true, said.by, printer.trace.last.empty() ? Stage::unknown : printer.trace.reached};
   const Cause* last = cause_for(printer.trace.last, LinePlace::frame);
   // A hint says that something has failed, which any error says.
   if (error.cause != nullptr && error.cause->weight == Strength::hint) error.cause = nullptr;
@@ -418,7 +433,7 @@ bool Reading::take_reason(Printer& printer, std::string_view line, bool below) c
   if (!tells && !(below && (line.starts_with("  ") || is_words()))) return false;
   if (tells) printer.error->cause = cause;
   printer.error->line = line.substr(line.find_first_not_of(' '));
-  printer.reason = false;
+  printer.reason = line.ends_with(':');
   return true;
 }
 
@@ -443,7 +458,7 @@ const Cause* Reading::cause_beyond_figures(std::string_view line) const {
 }
 
 void Reading::take_line(Printer& printer, const SpokenLine& said) {
-  const Cause* cause = cause_beyond_figures(said.text);
+  const Cause* cause = cause_or_ending(cause_beyond_figures(said.text), said.text);
   const bool tells_nothing = cause == nullptr || cause->weight == Strength::never;
   bool goes_on = !tells_nothing && cause->where == LinePlace::progress;
   if (tells_nothing) {
@@ -587,7 +602,9 @@ std::string quote_of(const Event& event) {
   constexpr std::size_t around = seen / 2;
   const std::string_view line = event.line;
   if (event.cause == nullptr || line.size() <= longest_quote) return one_line(line, longest_quote);
-  const Match found = match_in(line, event.cause->pattern).value_or(Match{0, 0});
+  const auto told = ending_signal_in(line);
+  const Match found =
+      match_in(line, event.cause->pattern).value_or(told ? told->where : Match{0, 0});
   if (found.begin > seen || found.end + around > longest_quote) {
     const std::size_t at =
         std::max(found.begin + longest_quote, found.end + 2 * around) - longest_quote;

@@ -29,12 +29,18 @@ bool is_warning(std::string_view line) {
       line.find("arning: ") != std::string_view::npos || stands_alone(line, "WARNING");
 }
 
+bool is_error_of_glog(std::string_view line) {
+  constexpr std::size_t date = 4;  // digits of "E1102"
+  const bool bracket = line.starts_with('[');
+  const std::string_view head = line.substr(bracket ? 1 : 0, date + 2);
+  if (!head.starts_with('E')) return false;
+  const auto end = std::find_if_not(head.begin() + 1, head.end(), is_digit);  // "E2E" is no level
+  const bool dated = end == head.begin() + 1 + date && end != head.end() && *end == ' ';
+  return dated || (bracket && (head.starts_with("E ") || head.starts_with("E]")));
+}
+
 bool is_error(std::string_view line) {
-  const bool bracket = line.starts_with('[');  // "[Epoch 3]" is no level
-  const std::string_view head = line.substr(bracket ? 1 : 0, 2);
-  const bool glog = head.size() == 2 && head[0] == 'E' &&
-      (is_digit(head[1]) || (bracket && (head[1] == ' ' || head[1] == ']')));
-  return glog || stands_alone(line, "ERROR") || stands_alone(line, "CRITICAL") ||
+  return is_error_of_glog(line) || stands_alone(line, "ERROR") || stands_alone(line, "CRITICAL") ||
       stands_alone(line, "FATAL");
 }
 

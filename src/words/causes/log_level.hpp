@@ -9,8 +9,10 @@ namespace shardsweep {
 /// True for a warning, and for the source of one of Python's, which stands below it.
 [[nodiscard]] bool is_warning(std::string_view line);
 
-/// True if ERROR, CRITICAL or FATAL stands alone in the line, in capitals, or if it begins as
-/// glog's errors do: "E1102 03:12:44", "[E socket.cpp:7]".
+/// "E1102 03:12:44", "[E socket.cpp:7]": an error as glog prints it.
+[[nodiscard]] bool is_error_of_glog(std::string_view line);
+
+/// True if ERROR, CRITICAL or FATAL stands alone in the line, in capitals, or if glog's level is E.
 [[nodiscard]] bool is_error(std::string_view line);
 
 /// True if a logger names the level INFO before any other one, an option and what is quoted.

@@ -9,6 +9,7 @@
 
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <ostream>
 #include <string>
 
@@ -80,7 +81,7 @@ TEST_CASE("what quotes a line or stands below it tells of nothing else") {
 
 TEST_CASE("what only looks like a failure is none") {
   // Printed classes, figures, and what healthy programs print when they start.
-  for (const char* line : {"torch.Size([4, 2048]) torch.Size([4, 2048])",
+  for (const std::string line : {"torch.Size([4, 2048]) torch.Size([4, 2048])",
            "collections.OrderedDict([('a', 1)", "nn.Linear(4096, 1024)", "foo.Bar('x')",
            "eval: perplexity on code 4.31, mean logprob -7.25", "perplexity on code 137",
            "steps left: 5, exit code -75", "[drm] amdgpu kernel modesetting enabled, 0 errors",
@@ -136,9 +137,47 @@ TEST_CASE("a level counts if it is the line's own") {
   CHECK(found_in("[ERROR] diverged: invalid loss 3.5 at step 7\n").rule == "hint-logged-bracket");
   CHECK(found_in("[2024-11-02 03:12:44,1] [ERROR] [launch.py:322:sigkill_handler] ['python3', "
                  "'train.py', '--log_level', 'INFO'] exits with return code = -9\n")
-            .rule == "return-status-killed");
-  CHECK(found_in("python3 train.py --log_level INFO: exit code -9\n").rule == "exit-status-killed");
+            .rule == "ended-killed");
+  CHECK(found_in("python3 train.py --log_level INFO: exit code -9\n").rule == "ended-killed");
   CHECK_FALSE(find_cause("2024-11-02 03:12:44 - INFO - worker: exit code -9\n", {}));
+}
+
+TEST_CASE("an exit code or status of a signal is known in any words") {
+  const std::map<std::string, std::string> ended{
+      {"worker 3 ended with exit status 247", "ended-killed"}, {"Exit code: 137", "ended-killed"},
+      {"process 12 exited on signal 11", "ended-segmentation"},
+      {"task exited with non-zero exit code: -6", "ended-aborted"},
+      {"  exitcode  : -7 (pid: 2)", "ended-bus-error"},
+      {"RuntimeError: DataLoader worker exited with exit code 139", "ended-segmentation"}};
+  for (const auto& [line, rule] : ended) {
+    CAPTURE(line);
+    CHECK(found_in(line + "\n").rule == rule);
+  }
+  for (const std::string line :
+      {"exit code 0", "steps left: 5, exit code -75", "exit after 137 steps",
+          "perplexity on code 137", "code 137 is a status, and no exit", "exit code 1378"}) {
+    CAPTURE(line);
+    CHECK_FALSE(find_cause(line, {}));
+  }
+}
+
+TEST_CASE("an error of glog's level is a hint, whatever its words are") {
+  const std::string halt = "E1224 22:35:53.1   26868 core.cc:1331] TC0: all stand still\n";
+  CHECK(found_in(halt).strength == Strength::hint);
+  CHECK(found_in("[E core.cc:9] rank 3 is gone\n").rule == "hint-logged-by-glog");
+  CHECK(found_in(halt + "MemoryError\n").rule == "python-memory");
+  for (const std::string line : {"E2E latency 5 ms", "E1102", "[E2E] 5 ms",
+           "I1224 22:35:53 a.cc:1] go", "E10 is a number", "[Epoch 3] done"})
+    CHECK_FALSE(find_cause(line, {}));
+}
+
+TEST_CASE("a reason that ends with a colon has its own below it") {
+  const std::string lazy =
+      "RuntimeError: Failed to import a.b because of the following error:\n"
+      "Failed to import c.d because of the following error:\n";
+  const std::string symbol = "/lib/e.so: undefined symbol: _ZN3c105ErrorC2\n";
+  CHECK(found_in(lazy + symbol).rule == "symbol-undefined");
+  CHECK(found_in(lazy + "wandb: synced 3 files\n").rule == "import-failed-lazily");
 }
 
 TEST_CASE("authentication and images are judged by whose they are") {

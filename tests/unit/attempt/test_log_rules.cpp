@@ -388,7 +388,7 @@ TEST_CASE("of torchrun's table only the root cause tells how a rank ended") {
   const auto finding = find_cause("Failures:\n[1]:\n" + killed + root + "  exitcode  : 1\n", {});
   CHECK(finding->rule == "launcher-torchrun-table");
   CHECK(finding->line == "exitcode  : 1");
-  CHECK(find_cause("Failures:\n" + root + killed, {})->rule == "torchrun-killed-code");
+  CHECK(find_cause("Failures:\n" + root + killed, {})->rule == "ended-killed");
 }
 
 TEST_CASE("what others are known to have read wrongly is read rightly") {
