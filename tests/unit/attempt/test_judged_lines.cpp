@@ -171,6 +171,17 @@ TEST_CASE("an error of glog's level is a hint, whatever its words are") {
     CHECK_FALSE(find_cause(line, {}));
 }
 
+TEST_CASE("what containers and data print while they start is no failure") {
+  for (const std::string line : {"NVIDIA Container Runtime version 1.17.5",
+           "daemon: response of node n3: ready", "python: oom_score_adj=0, no memory was missed",
+           "Reading file gzip://f.json::https://example.com/f.json.gz",
+           "peer process n3 connected over a TCP connection",
+           "NCCL INFO algorithm/protocol available: Ring/Simple"}) {
+    CAPTURE(line);
+    CHECK_FALSE(find_cause(line, {}));
+  }
+}
+
 TEST_CASE("a reason that ends with a colon has its own below it") {
   const std::string lazy =
       "RuntimeError: Failed to import a.b because of the following error:\n"
