@@ -210,9 +210,23 @@ std::string_view next_step(const LogFinding& finding) {
   if (!finding.remedy.empty()) return finding.remedy;
   if (finding.strength == Strength::hint)
     return "read what stands around this line, and logs of other ranks: it does not say why";
-  return finding.unknown.empty()
-      ? ""
-      : "read the traceback that ends with this line; `classify` can name its cause";
+  if (finding.strength == Strength::symptom)
+    return "read the log of the rank or process that failed first: this line only follows from it";
+  if (!finding.unknown.empty())
+    return "read the traceback that ends with this line; `classify` can name its cause";
+  switch (finding.outcome) {
+    case Outcome::oom:
+      return "take a layout that needs less memory: a smaller micro-batch, recomputation, more "
+             "GPUs";
+    case Outcome::comm_error:
+      return "see which rank or node did not answer, and read its own log";
+    case Outcome::node_failure:
+      return "run elsewhere, and tell whoever looks after this node";
+    case Outcome::rejected:
+      return "correct what this line names, and start it again";
+    default:
+      return "read the traceback or the lines above this one: they tell where it happened";
+  }
 }
 
 /// Verdict of the ends of the logs on a run that failed: its outcome, whose fault it was, the line
