@@ -53,7 +53,8 @@ enum class EvidenceKind : std::uint8_t {
   crashed,
   unstarted,  ///< no lead has started in a job that began there
   killed,     ///< all its agents were killed at once, by an unknown hand
-  slow_pair,  ///< the network between it and one other node is slow, whose is not known
+  slow_pair,  ///< the network between it and one other node is slow; which of the two is to blame
+              ///< is unknown
   read_only,  ///< a runner could not write there
 };
 template <>

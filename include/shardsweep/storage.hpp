@@ -35,8 +35,8 @@ struct StorageFault {
 
 /// Writes nothing: asks the file system. It does not know quotas.
 [[nodiscard]] std::optional<StorageFault> look_at_storage(const std::filesystem::path& folder);
-/// "4.1 % of its space is left (3.2 GiB)": less than a tenth, and so little that a sweep may use it
-/// up. None: there is more, or nobody can say. It does not know quotas.
+/// "only 4.1 % of the space is left (3.2 GiB)": less than a tenth, and so little that a sweep may
+/// use it up. None: there is more, or nobody can say. It does not know quotas.
 struct FreeSpace {
   std::uint64_t free = 0;
   std::uint64_t all = 0;  ///< 0: not counted

@@ -125,13 +125,14 @@ ContainerMaker::State ContainerMaker::look(const AttemptSpec& spec, double now_s
   }
   if (task_ == Task::remove && (done || !removes_own_)) return State::ready;
   const std::string_view what =
-      task_ == Task::remove ? "containers of an earlier attempt are not removed: " : "";
+      task_ == Task::remove ? "cannot remove the containers of an earlier attempt: " : "";
   if (ended == 0)
     return fail(
-        fmt::format("{}it took longer than {:.0f} s (watch.container_limit)", what, limit_s));
+        fmt::format("{}the container runtime took longer than {:.0f} s (watch.container_limit)",
+            what, limit_s));
   if (!done)
-    return fail(
-        fmt::format("{}{}", what, last.empty() ? "its runtime failed without a word" : last));
+    return fail(fmt::format(
+        "{}{}", what, last.empty() ? "the container runtime failed and printed nothing" : last));
   made_.emplace(making_, *spec.container);
   return State::ready;
 }

@@ -61,7 +61,7 @@ int main(int argc, char** argv) {
     // Lead, guard or node agent, whoever this is: what it would do next is not to be trusted.
     // It ends as by kill -9, which all that watch it are made for.
     const SystemClock clock;
-    Log(clock, "agent").line(std::string("contradicts itself and ends: ") + broken.what());
+    Log(clock, "agent").line(std::string("found a defect in itself and ends: ") + broken.what());
     ::kill(::getpid(), SIGKILL);
     return exit_broken;
   }

@@ -198,14 +198,14 @@ class Finding {
       if (total > 0) {
         facts_.host_free = available / total;
       } else {
-        unmade("memory", "/proc/meminfo does not tell");
+        unmade("memory", "/proc/meminfo does not say how much memory is free");
       }
     }
     if (limits_.check_memory <= 0 && limits_.check_clocks <= 0) return;
     const auto gpus = gpus_.all();
     if (gpus.empty()) {
-      const std::string why = devices_.empty() ? "this node has no GPUs of NVIDIA's"
-                                               : "NVML does not tell of this node's GPUs";
+      const std::string why = devices_.empty() ? "this node has no NVIDIA GPU"
+                                               : "NVML does not report this node's GPUs";
       if (limits_.check_memory > 0) unmade("gpu memory", why);
       if (limits_.check_clocks > 0) unmade("clocks", why);
     }
@@ -231,12 +231,12 @@ class Finding {
   /// The microbenchmark can run here; else says why not.
   bool can_run(std::string_view check, const std::vector<std::string>& command) {
     if (command.empty()) {
-      unmade(check, "there is no microbenchmark for its GPUs");
+      unmade(check, "no microbenchmark exists for the GPUs of this node");
       return false;
     }
     // The GPUs are AMD's, or the image lacks the driver.
     if (command.front().ends_with("-cuda") && gpus_.all().empty()) {
-      unmade(check, "shardbench-cuda needs GPUs of NVIDIA's, and NVML tells of none");
+      unmade(check, "shardbench-cuda needs NVIDIA GPUs, and NVML reports none");
       return false;
     }
     if (::access(command.front().c_str(), X_OK) != 0) {
@@ -313,7 +313,8 @@ class Finding {
     }
     const std::vector<std::string> places = places_of(order_.allreduce);
     if (ports.size() != places.size())
-      return unmade("allreduce", fmt::format("{} has another number of GPUs", pair->first));
+      return unmade("allreduce",
+          fmt::format("node {} has another number of GPUs than this node", pair->first));
     const bool is_first = pair->first == options_.node;
     const double limit_s = std::max(1.0, round_limit_s(limits_) - 1);
     std::vector<Run> runs;

@@ -59,7 +59,8 @@ Result<void> find_place(const Flags& flags, const Environment& environment, Node
   const auto slurm_name = value_in(environment, "SLURMD_NODENAME");
   const auto index = number_from<int>(value_in(environment, "SLURM_NODEID").value_or(""));
   if (!slurm_name || !index || *index < 0)
-    return wrong("without --name this runs under srun: SLURMD_NODENAME and SLURM_NODEID");
+    return wrong(
+        "without --name it has to run under srun, which sets SLURMD_NODENAME and SLURM_NODEID");
   node.name = *slurm_name;
   node.index = *index;
   return {};

@@ -252,8 +252,9 @@ void RunningAttempt::look_for_others(Beside& beside) {
   const double limit = spec().limits.others_cpu_limit;
   if (share <= limit) return;
   beside.facts.mark = Mark::contaminated;
-  beside.facts.also = fmt::format("others used {:.0f} % of the CPUs of {} (limit {:.0f} %)",
-      share * 100, here_.node.name, limit * 100);
+  beside.facts.also =
+      fmt::format("other processes used {:.0f} % of the CPUs of {} (limit {:.0f} %)", share * 100,
+          here_.node.name, limit * 100);
 }
 
 std::optional<Evidence> RunningAttempt::finish_environment() {

@@ -102,7 +102,7 @@ void JobEnd::step(const Clock& clock, const Log& log) {
 void JobEnd::ask(double now_s, const Log& log) {
   ask_again_s_ = now_s + retry_s;
   auto child = ask_slurm("squeue", {"-h", "-j", job_, "-o", "%e"}, environment_);
-  if (!child) return log.line("the job's end is not known: " + child.error().what);
+  if (!child) return log.line("cannot ask squeue when the job ends: " + child.error().what);
   said_.clear();
   asked_s_ = now_s;
   squeue_ = std::move(*child);
@@ -128,7 +128,7 @@ void JobEnd::conclude(bool succeeded, double now_s, const Log& log) {
   if (!answer) {
     ask_again_s_ = now_s + retry_s;
     const std::string line = said_.substr(0, said_.find('\n'));
-    return log.line("squeue did not tell the job's end: '" + line + "'");
+    return log.line("squeue did not say when the job ends: '" + line + "'");
   }
   job_.clear();
   end_ = answer->at;
@@ -146,7 +146,7 @@ std::optional<std::map<std::string, std::string>> TopologyReport::step(
   const bool ended = read_available(scontrol_->from.get(), said_, longest_topology);
   const bool late = now_s - asked_s_ > topology_limit_s;
   if (!ended && !late) return std::nullopt;
-  if (late) log.line("scontrol did not tell the topology in time");
+  if (late) log.line("scontrol did not print the topology in time");
   kill_and_reap(scontrol_->pid);
   scontrol_.reset();
   wanted_ = false;
@@ -157,7 +157,7 @@ void TopologyReport::ask(double now_s, const Log& log) {
   auto child = ask_slurm("scontrol", {"show", "topology"}, environment_);
   if (!child) {
     wanted_ = false;
-    return log.line("the topology is not known: " + child.error().what);
+    return log.line("cannot ask scontrol for the topology: " + child.error().what);
   }
   asked_s_ = now_s;
   scontrol_ = std::move(*child);
@@ -177,7 +177,7 @@ void JobReport::ask(const AttemptPaths& attempt, const Log& log) {
   if (child) {
     scontrol_ = *child;
   } else {
-    log.line("Slurm is not asked about the job: " + child.error().what);
+    log.line("cannot ask Slurm about the job: " + child.error().what);
   }
 }
 

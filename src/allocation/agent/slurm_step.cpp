@@ -135,7 +135,7 @@ void SlurmStep::name_node(Ending& ending, const Evidence& first) const {
   ending.node = node_of(first);
   if (!ending.node.empty() || nodes.empty()) return;
   ending.cause += fmt::format(
-      "; it is not known on which of {} nodes ({}, …) this happened", nodes.size(), nodes.front());
+      "; which of {} nodes ({}, …) it happened on is unknown", nodes.size(), nodes.front());
 }
 
 namespace {
@@ -145,7 +145,8 @@ constexpr int exit_not_started = 127;
 Result<int> number_in(const Environment& own, const std::string& name) {
   const auto value = number_from<int>(value_in(own, name).value_or(""));
   if (!value || *value < 0)
-    return fault(FaultKind::invalid_input, "no number in " + name + ": not a task of a step");
+    return fault(FaultKind::invalid_input,
+        "no number in " + name + ": this process is no task of a Slurm step");
   return *value;
 }
 

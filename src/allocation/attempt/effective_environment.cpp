@@ -122,9 +122,9 @@ std::string describe(const std::vector<Overridden>& changes, const std::string& 
     const Overridden& one = changes[i];
     text += text.empty() ? "" : "; ";
     if (is_hidden(one.name, one.found, secrets) || is_hidden(one.name, one.wanted, secrets)) {
-      text += fmt::format("{} is another one than was given", one.name);
+      text += fmt::format("{} has another value than the sweep set", one.name);
     } else {
-      text += fmt::format("{} is '{}', and '{}' was given", one.name,
+      text += fmt::format("{} is '{}', but the sweep set '{}'", one.name,
           one_line(one.found, longest_named), one_line(one.wanted, longest_named));
     }
   }

@@ -80,7 +80,7 @@ Settlement judge_ended(const EndedAttempt& attempt, bool measured, const ReadRec
   settled.told_to_stop = ending.outcome == Outcome::preempted;
   if (settled.told_to_stop && attempt.time_is_up) {
     ending.outcome = Outcome::timeout;
-    ending.cause = "the allocation's time was up";
+    ending.cause = "the allocation reached its time limit";
   }
   // A reason of the lead's own is about all nodes, and the node of rank 0 has said who left.
   if (!attempt.own) {

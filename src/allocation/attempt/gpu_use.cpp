@@ -48,8 +48,8 @@ GpuFindings GpuBaseline::judge(const std::vector<GpuUse>& seen, std::int64_t sla
     // A process that does not tell its memory may hold all of it.
     if (!all_told || unexplained <= known->second + slack_bytes) continue;
     add(findings.held,
-        fmt::format("{} MiB of GPU {} are in use, after {} MiB before{}", unexplained / mebibyte,
-            use.gpu, known->second / mebibyte,
+        fmt::format("{} MiB of GPU {} are in use, but only {} MiB were earlier{}",
+            unexplained / mebibyte, use.gpu, known->second / mebibyte,
             unseen.empty() ? "" : ", by processes that cannot be inspected here:" + unseen));
   }
   return findings;

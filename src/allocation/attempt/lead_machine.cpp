@@ -360,12 +360,12 @@ void LeadMachine::keep_wall_time() {
   const bool looked = std::exchange(end_was_seen_, end_was_seen_ || time.left_s.has_value());
   if (!looked && time.left_s && *time.left_s < -wrong_clock_s && !is_busy())
     return leave(
-        fmt::format("wrong clock: at the lead's first look the job's time is over since "
-                    "{:.0f} s; set the clock of this node",
+        fmt::format("wrong clock: by the clock of this node the job's time limit passed {:.0f} s "
+                    "before the job began; set the clock",
             -*time.left_s));
   for (const AttemptId attempt : assignments_.give_back_unfit(time)) {
-    outside_.log(fmt::format(
-        "attempt {} does not fit into the {:.0f} s that are left", attempt, *time.left_s));
+    outside_.log(fmt::format("attempt {} needs more time than the {:.0f} s that the job has left",
+        attempt, *time.left_s));
     short_of_time_ = true;
     say(Revoked{attempt}, true);
   }

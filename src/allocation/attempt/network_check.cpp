@@ -52,7 +52,7 @@ NetworkCheck::NetworkCheck(
   over_ = true;
   for (auto& [name, of_node] : facts_)
     of_node.unmade.push_back(facts_.size() < 2
-            ? "allreduce: it takes two nodes with node agents of their own"
+            ? "allreduce: needs two nodes, each with its own node agent"
             : "allreduce: fewer than two of the nodes have passed their other checks");
 }
 

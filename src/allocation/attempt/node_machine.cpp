@@ -218,7 +218,7 @@ bool NodeMachine::container_is_ready() {
   const std::string why = outside_.container_fault();
   const bool disk = why.find("No space left on device") != std::string::npos;
   refuse(spec.attempt, disk ? Outcome::node_failure : Outcome::lost,
-      fmt::format("its container could not be made from {}: {}", spec.container->image, why),
+      fmt::format("cannot make the container from {}: {}", spec.container->image, why),
       disk ? 0 : ENOENT);
   return false;
 }

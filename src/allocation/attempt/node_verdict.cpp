@@ -55,14 +55,14 @@ void judge_speed(const Speed& speed, const LaneLimits& limits, const CheckOrder&
   if (least <= 0 || value <= 0) return;
   const double usual = usual_here(speed, order, all, facts.device);
   if (usual <= 0) {
-    verdict.unmade.push_back(
-        fmt::format("{}: {:.4g} {}, and fewer than {} nodes with this device to compare with",
-            speed.name, value / speed.scale, speed.unit, least_checked));
+    verdict.unmade.push_back(fmt::format(
+        "{}: {:.4g} {}, not judged, because fewer than {} nodes with this device were measured",
+        speed.name, value / speed.scale, speed.unit, least_checked));
     return;
   }
   if (value >= least * usual) return;
   verdict.failed.push_back(
-      fmt::format("{}: {:.4g} {}, {:.2f} of the usual {:.4g} (from {:.2f} on it is well)",
+      fmt::format("{}: {:.4g} {}, {:.2f} of the usual {:.4g} (at least {:.2f} is required)",
           speed.name, value / speed.scale, speed.unit, value / usual, usual / speed.scale, least));
 }
 
@@ -74,7 +74,7 @@ void judge_memory(const LaneLimits& limits, const CheckOrder& order, const NodeF
   const double least = limits.check_memory * (usual == order.usual_free.end() ? 1 : usual->second);
   if (facts.host_free >= 0 && facts.host_free < least)
     verdict.failed.push_back(
-        fmt::format("memory: {:.0f}% of the host's memory is free, at least {:.0f}% has to be",
+        fmt::format("memory: {:.0f}% of the host's memory is free, at least {:.0f}% is required",
             facts.host_free * 100, least * 100));
   if (facts.gpu_used_bytes > order.gpu_slack_bytes)
     verdict.failed.push_back(
@@ -115,7 +115,8 @@ void suspect_both(CheckVerdict& all) {
   const auto& [first, its] = *all.nodes.begin();
   const auto& [second, others] = *all.nodes.rbegin();
   if (its.suspected && others.suspected)
-    all.site = fmt::format("the network between {} and {} is slow, whose is not known: {}", first,
+    all.site = fmt::format(
+        "the network between {} and {} is slow; which of the two is to blame is unknown: {}", first,
         second, its.failed.front());
 }
 

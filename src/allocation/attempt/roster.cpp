@@ -15,7 +15,7 @@ namespace {
 
 /// A node agent that hears nothing of its lead ends its ranks and leaves.
 constexpr const char* left_alone =
-    "the lead stood still for so long that its node agents have left";
+    "the lead stood still for so long that its node agents have ended";
 
 }  // namespace
 
@@ -111,7 +111,7 @@ NodeLoss NodeRoster::absence() const {
 /// message, as when a guard dies: the node that had begun to leave is the cause.
 ///
 /// A guard that is killed with its node agent says nothing, or the agent's end if that came a
-/// moment earlier: `scancel` does that, and the kernel for want of memory.
+/// moment earlier: `scancel` does that, and the kernel because memory ran out.
 NodeLoss NodeRoster::loss_of_all(bool killed) const {
   if (nodes_.empty()) return {"no node agent has started"};
   const bool left = std::any_of(
@@ -121,7 +121,7 @@ NodeLoss NodeRoster::loss_of_all(bool killed) const {
   for (const auto& [name, node] : nodes_) {
     if (alone && killed && (node.leaving.empty() || node.killed))
       return {.why = fmt::format("the step of the node agent on {} was killed (SIGKILL): by "
-                                 "scancel, or by the kernel for want of memory",
+                                 "scancel, or by the kernel because the memory was used up",
                   name),
           .node = name,
           .killed = true};
@@ -133,8 +133,8 @@ NodeLoss NodeRoster::loss_of_all(bool killed) const {
     if (!node.leaving.empty() && !by_srun)
       return {node.leaving + "; the other node agents ended too", name};
   }
-  return {fmt::format(
-      "all node agents have ended; it is not known on which of {} nodes this began", agents_)};
+  return {
+      fmt::format("all node agents have ended; which of {} nodes was first is unknown", agents_)};
 }
 
 bool NodeRoster::holds(const std::string& node) const {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether the kernel killed something for want of memory where we are: it sends SIGKILL like
+// Whether the kernel killed something because memory ran out where we are: it sends SIGKILL like
 // anybody else, but counts what it kills in the control group of the job or step.
 #pragma once
 

@@ -86,7 +86,8 @@ Result<void> write_into(const std::filesystem::path& path, std::string_view text
   // A fifo without a reader must not hold the writer up.
   const Descriptor file(::open(path.c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC | O_NONBLOCK));
   if (!file.valid() && errno == ENXIO)
-    return fault(FaultKind::unavailable, "cannot write " + path.string() + ": no program reads it");
+    return fault(FaultKind::unavailable,
+        "cannot write " + path.string() + ": it is a pipe that no program reads");
   if (!file.valid()) return errno_error("cannot write " + path.string());
   const int flags = ::fcntl(file.get(), F_GETFL);
   if (flags < 0 || ::fcntl(file.get(), F_SETFL, flags & ~O_NONBLOCK) != 0)

@@ -134,10 +134,10 @@ std::optional<std::string> little_left(FreeSpace bytes, FreeSpace files) {
     return percent_text(static_cast<double>(left.free) / static_cast<double>(left.all));
   };
   if (is_little(bytes, few_bytes))
-    return fmt::format(
-        "{} of its space is left ({})", share(bytes), bytes_text(static_cast<double>(bytes.free)));
+    return fmt::format("only {} of the space is left ({})", share(bytes),
+        bytes_text(static_cast<double>(bytes.free)));
   if (is_little(files, few_files))
-    return fmt::format("{} of its inodes are left ({})", share(files), files.free);
+    return fmt::format("only {} of the inodes are left ({})", share(files), files.free);
   return std::nullopt;
 }
 

@@ -100,7 +100,7 @@ TEST_CASE("kill -9 of a node's slurmstepd: its node agent is alone and leaves") 
   const std::string& cause = ended.ending.cause;
   CHECK(ended.ending.outcome == Outcome::node_failure);
   const bool silent = cause.starts_with("node " + scene.nodes[1] + " sent nothing for ");
-  const bool all_at_once = cause.starts_with("all node agents have ended; it is not known on");
+  const bool all_at_once = cause.starts_with("all node agents have ended; which of");
   CHECK_MESSAGE((silent || all_at_once), cause << "\n" << scene.job.log());
   CHECK(scene.job.wait_gone());
   scene.job.check_account("node lost");
@@ -163,7 +163,7 @@ TEST_CASE("the time limit: the running attempt ran out of the allocation's time"
   Scene scene(test::no_lease_s, {"--time=1"});
   // Slurm looks at time limits every half a minute.
   CHECK(wait_until([&] { return scene.job.ended(1).has_value(); }));
-  scene.check_ended(Outcome::timeout, "the allocation's time was up");
+  scene.check_ended(Outcome::timeout, "the allocation reached its time limit");
   CHECK(scene.job.wait_gone());
   scene.job.check_account("signal");
 }

@@ -90,8 +90,9 @@ TEST_CASE("a node that is well is checked before the first attempt") {
   CHECK(checked.facts.host_free > 0);
   // What can't be made or judged is named.
   CHECK(checked.facts.unmade ==
-      std::vector<std::string>{"gpu memory: this node has no GPUs of NVIDIA's",
-          "gemm: 12.5 GFLOP/s, and fewer than 3 nodes with this device to compare with"});
+      std::vector<std::string>{"gpu memory: this node has no NVIDIA GPU",
+          "gemm: 12.5 GFLOP/s, not judged, because fewer than 3 nodes with this device were "
+          "measured"});
 }
 
 TEST_CASE("a node that fails a check is named, and what it was given goes back") {
@@ -210,7 +211,8 @@ TEST_CASE("two nodes time an all-reduce between them, as the last part of their 
     REQUIRE(job.findings().size() == 2);
     for (const FoundOnNode& found : job.findings())
       CHECK(found.kind == EvidenceKind::slow_pair);
-    CHECK(job.bye().starts_with("the network between n7 and n8 is slow, whose is not known"));
+    CHECK(job.bye().starts_with(
+        "the network between n7 and n8 is slow; which of the two is to blame is unknown"));
   } else {
     CHECK(job.wait_ended(1).ending.outcome == Outcome::completed);
     CHECK(job.findings().empty());

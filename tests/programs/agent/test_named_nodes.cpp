@@ -144,8 +144,7 @@ TEST_CASE("of a step whose srun says nothing, a rank's own record gives the node
   CHECK(job.wait_ended(attempt.attempt).ending.node == "n8");
   const Ended ended = job.wait_ended(unknown.attempt);
   CHECK(ended.ending.node.empty());
-  CHECK_MESSAGE(
-      ended.ending.cause.find("it is not known on which of 2 nodes (n7, …) this happened") !=
+  CHECK_MESSAGE(ended.ending.cause.find("which of 2 nodes (n7, …) it happened on is unknown") !=
           std::string::npos,
       ended.ending.cause);
 }

@@ -366,7 +366,7 @@ TEST_CASE("a measurement that others have disturbed is marked") {
   const Ended ended = disturbed.wait_ended(beside.attempt);
   CHECK(ended.ending.outcome == Outcome::completed);
   CHECK(ended.ending.mark == Mark::contaminated);
-  CHECK(ended.ending.also.find("others used ") != std::string::npos);
+  CHECK(ended.ending.also.find("other processes used ") != std::string::npos);
 }
 
 TEST_CASE("a rank that leaves with 0 in the middle is why the others lost it") {

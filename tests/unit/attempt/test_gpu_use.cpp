@@ -23,14 +23,16 @@ TEST_CASE("GPU memory above the least that was ever in use is held") {
   GpuBaseline baseline;
   CHECK(judge(baseline, 600).held.empty());
   CHECK(judge(baseline, 1600).held.empty());
-  CHECK(judge(baseline, 1700).held == "1700 MiB of GPU 0 are in use, after 600 MiB before");
+  CHECK(
+      judge(baseline, 1700).held == "1700 MiB of GPU 0 are in use, but only 600 MiB were earlier");
   CHECK(judge(baseline, 5).held.empty());
   CHECK(!judge(baseline, 1100).held.empty());
 }
 
 TEST_CASE("a node that is unwell from the beginning has no baseline of its own") {
   GpuBaseline baseline;
-  CHECK(judge(baseline, 40'000).held == "40000 MiB of GPU 0 are in use, after 1024 MiB before");
+  CHECK(judge(baseline, 40'000).held ==
+      "40000 MiB of GPU 0 are in use, but only 1024 MiB were earlier");
   CHECK(judge(baseline, 700).held.empty());
 }
 
@@ -53,7 +55,7 @@ TEST_CASE("a process that is not seen here explains nothing and disturbs nobody"
   GpuBaseline baseline;
   const auto found = judge(baseline, 9000, {{7, 8000 * mib, ""}});
   CHECK(found.held ==
-      "9000 MiB of GPU 0 are in use, after 1024 MiB before, by processes that cannot be "
+      "9000 MiB of GPU 0 are in use, but only 1024 MiB were earlier, by processes that cannot be "
       "inspected here: 7");
   CHECK(found.others.empty());
 }
@@ -68,6 +70,6 @@ TEST_CASE("each GPU is judged for itself") {
   const auto found =
       baseline.judge({{0, 100 * mib, {}}, {3, 9000 * mib, {}}, {4, 8000 * mib, {}}}, slack);
   CHECK(found.held ==
-      "9000 MiB of GPU 3 are in use, after 1024 MiB before; 8000 MiB of GPU 4 are in use, "
-      "after 1024 MiB before");
+      "9000 MiB of GPU 3 are in use, but only 1024 MiB were earlier; 8000 MiB of GPU 4 are in use, "
+      "but only 1024 MiB were earlier");
 }

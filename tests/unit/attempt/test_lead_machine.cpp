@@ -124,7 +124,7 @@ TEST_CASE("a lead that stood still for longer than its agents wait blames none o
   REQUIRE(one.outside.settled.has_value());
   CHECK(one.outside.settled->own->ending.node.empty());
   CHECK(one.outside.settled->own->ending.cause ==
-      "the lead stood still for so long that its node agents have left");
+      "the lead stood still for so long that its node agents have ended");
 }
 
 TEST_CASE("the node that srun names is lost, if it is one of the job, and no other is blamed") {

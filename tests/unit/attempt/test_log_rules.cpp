@@ -171,9 +171,9 @@ TEST_CASE("entries of causes are read strictly") {
            {whole + "  whenn: alone\n", "line 4: unknown key 'whenn', did you mean 'when'?"},
            {whole + whole, "line 4: two rules have the name 'a'"},
            {"- name: a\n  outcome: oom\n", "line 1: missing key 'pattern' in a rule"},
-           {"- name: a b\n  pattern: b\n  outcome: oom\n", "line 1: 'a b' is not a name for"},
-           {"- name: a\n  pattern: '* *'\n  outcome: oom\n", "line 2: this pattern fits every"},
-           {"- name: a\nnothing\n", "line 2: no 'key: value'"},
+           {"- name: a b\n  pattern: b\n  outcome: oom\n", "line 1: 'a b' is not a valid name for"},
+           {"- name: a\n  pattern: '* *'\n  outcome: oom\n", "line 2: this pattern matches every"},
+           {"- name: a\nnothing\n", "line 2 is not 'key: value'"},
            {"name: a\n", "line 1: expected a list, each item of it a rule"}}) {
     CAPTURE(what);
     try {

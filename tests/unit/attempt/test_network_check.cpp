@@ -104,8 +104,8 @@ TEST_CASE("of two nodes alone both are suspects, and none is blamed") {
   CHECK(verdict.nodes.at("n02").suspected);
   CHECK(!verdict.nodes.at("n01").blamed);
   CHECK(verdict.why() ==
-      "the network between n01 and n02 is slow, whose is not known: allreduce: 1 GB/s, 0.10 "
-      "of the usual 10 (from 0.70 on it is well)");
+      "the network between n01 and n02 is slow; which of the two is to blame is unknown: "
+      "allreduce: 1 GB/s, 0.10 of the usual 10 (at least 0.70 is required)");
 }
 
 TEST_CASE("one that has failed another check takes no part") {
@@ -122,7 +122,7 @@ TEST_CASE("one that has failed another check takes no part") {
       Names{"allreduce: fewer than two of the nodes have passed their other checks"});
   Network one(1);
   CHECK(one.judge().nodes.at("n01").unmade ==
-      Names{"allreduce: it takes two nodes with node agents of their own"});
+      Names{"allreduce: needs two nodes, each with its own node agent"});
 }
 
 TEST_CASE("a node that gives no answer in its rounds is named, its partners are not") {
@@ -155,7 +155,7 @@ TEST_CASE("a node that can't make the check is named for that, and fails nothing
     for (const NodePair& pair : pairs) {
       for (const std::string& name : {pair.first, pair.second}) {
         NodeFacts said;
-        said.unmade = {"allreduce: there is no microbenchmark for its GPUs"};
+        said.unmade = {"allreduce: no microbenchmark exists for the GPUs of this node"};
         check.take(name, check.round(), said);
       }
     }
@@ -163,5 +163,5 @@ TEST_CASE("a node that can't make the check is named for that, and fails nothing
   const CheckVerdict verdict = judge_checks(network.limits, network.order, check.facts());
   CHECK(verdict.passed());
   for (const auto& [name, its] : verdict.nodes)
-    CHECK(its.unmade == Names{"allreduce: there is no microbenchmark for its GPUs"});
+    CHECK(its.unmade == Names{"allreduce: no microbenchmark exists for the GPUs of this node"});
 }

@@ -45,14 +45,15 @@ TEST_CASE("the usual speed is the median of three, of those that were ever check
   // Two are no median: what is not known can't be judged, and that is said.
   CHECK(nodes.judge().passed());
   CHECK(sentences(nodes.judge().nodes.at("n2").unmade) ==
-      "gemm: 50 GFLOP/s, and fewer than 3 nodes with this device to compare with");
+      "gemm: 50 GFLOP/s, not judged, because fewer than 3 nodes with this device were measured");
   nodes.node("n3");
-  CHECK(nodes.failed("n2") == "gemm: 50 GFLOP/s, 0.50 of the usual 100 (from 0.80 on it is well)");
+  CHECK(
+      nodes.failed("n2") == "gemm: 50 GFLOP/s, 0.50 of the usual 100 (at least 0.80 is required)");
   CHECK(nodes.blamed("n2"));
   CHECK(!nodes.blamed("n1"));
   CHECK(nodes.judge().why() ==
-      "node n2 fails its check: gemm: 50 GFLOP/s, 0.50 of the usual 100 (from 0.80 on it is "
-      "well)");
+      "node n2 fails its check: gemm: 50 GFLOP/s, 0.50 of the usual 100 (at least 0.80 is "
+      "required)");
   nodes.order.usual_gemm = {{"H100", 50e9}};
   CHECK(nodes.judge().passed());
   // Another device has another median.
@@ -67,8 +68,8 @@ TEST_CASE("a share at the limit is well, and a check with 0 is not made") {
   CHECK(nodes.judge().passed());
   nodes.node("n1", 79, 0.49);
   CHECK(nodes.failed("n1") ==
-      "memory: 49% of the host's memory is free, at least 50% has to be; gemm: 79 GFLOP/s, "
-      "0.79 of the usual 100 (from 0.80 on it is well)");
+      "memory: 49% of the host's memory is free, at least 50% is required; gemm: 79 GFLOP/s, 0.79 "
+      "of the usual 100 (at least 0.80 is required)");
   nodes.limits = {};
   CHECK(nodes.judge().passed());
 }
@@ -76,7 +77,7 @@ TEST_CASE("a share at the limit is well, and a check with 0 is not made") {
 TEST_CASE("one node alone is to blame for what it fails, absolutely or beside the fleet") {
   Nodes nodes;
   nodes.node("n1", 30, 0.1);
-  CHECK(nodes.failed("n1") == "memory: 10% of the host's memory is free, at least 50% has to be");
+  CHECK(nodes.failed("n1") == "memory: 10% of the host's memory is free, at least 50% is required");
   CHECK(nodes.blamed("n1"));
   nodes.order.usual_gemm = {{"H100", 100e9}};
   CHECK(nodes.judge().nodes.at("n1").failed.size() == 2);
@@ -91,8 +92,8 @@ TEST_CASE("what all of several nodes fail is the site's and no node's") {
   const CheckVerdict all = nodes.judge();
   CHECK(!all.passed());
   CHECK(all.site ==
-      "all 3 nodes fail their check, so no node is to blame: gemm: 30 GFLOP/s, 0.30 of the "
-      "usual 100 (from 0.80 on it is well) (on n1)");
+      "all 3 nodes fail their check, so no node is to blame: gemm: 30 GFLOP/s, 0.30 of the usual "
+      "100 (at least 0.80 is required) (on n1)");
   CHECK(all.why() == all.site);
   CHECK(!nodes.blamed("n1"));
   // One of them has a trouble of its own besides.
@@ -117,7 +118,8 @@ TEST_CASE("GPU memory in use and a low clock are the node's") {
   CHECK(!nodes.blamed("n2"));
   nodes.order.usual_clock = {{"H100", 1980}};
   nodes.facts.at("n2").sm_clock_mhz = 1200;
-  CHECK(nodes.failed("n2") == "clocks: 1200 MHz, 0.61 of the usual 1980 (from 0.90 on it is well)");
+  CHECK(
+      nodes.failed("n2") == "clocks: 1200 MHz, 0.61 of the usual 1980 (at least 0.90 is required)");
 }
 
 TEST_CASE("what a node can't check is named and fails nothing") {
@@ -143,5 +145,5 @@ TEST_CASE("memory that all nodes of a kind lack is none of one's faults") {
   nodes.node("n1", 100, 0.2);
   CHECK(nodes.judge().passed());
   nodes.node("n1", 100, 0.19);
-  CHECK(nodes.failed("n1") == "memory: 19% of the host's memory is free, at least 20% has to be");
+  CHECK(nodes.failed("n1") == "memory: 19% of the host's memory is free, at least 20% is required");
 }

@@ -96,8 +96,8 @@ TEST_CASE("a node whose agents are killed all at once has not failed") {
   CHECK(loss.killed);
   CHECK(loss.node == "n1");
   CHECK(loss.why ==
-      "the step of the node agent on n1 was killed (SIGKILL): by scancel, or by the kernel for "
-      "want of memory");
+      "the step of the node agent on n1 was killed (SIGKILL): by scancel, or by the kernel because "
+      "the memory was used up");
   alone.leave("n1", "GPU memory is still in use");
   CHECK_FALSE(alone.loss_of_all(true).killed);
   // The guard lived a moment longer than its agent, and was killed too; or it was not.
@@ -117,7 +117,7 @@ TEST_CASE("agents that left while the lead stood still speak against no node") {
     come(nodes, 31, ready("n1", 0));  // said before it left
     CHECK(nodes.loss_of_all(false).node.empty());
     CHECK(nodes.loss_of_all(false).why ==
-        "the lead stood still for so long that its node agents have left");
+        "the lead stood still for so long that its node agents have ended");
     CHECK(nodes.loss(50, limit_s, lease_s)->node.empty());
     // One that lives on is to blame for what comes later.
     for (double now_s = 32; now_s < 60; ++now_s) {

@@ -39,15 +39,16 @@ const Trouble full{TroubleKind::disk_full, "/home/x", "No space left on device",
 
 TEST_CASE("a disk is nearly full where a tenth is left that a sweep may use up") {
   constexpr std::uint64_t gib = std::uint64_t{1} << 30;
-  CHECK(little_left({4 * gib, 100 * gib}, {}) == "4.0 % of its space is left (4.0 GiB)");
+  CHECK(little_left({4 * gib, 100 * gib}, {}) == "only 4.0 % of the space is left (4.0 GiB)");
   CHECK_FALSE(little_left({10 * gib, 100 * gib}, {}));   // a tenth
   CHECK_FALSE(little_left({40 * gib, 1000 * gib}, {}));  // much all the same
   CHECK_FALSE(little_left({}, {}));                      // nobody counts
-  CHECK(little_left({40 * gib, 100 * gib}, {5, 1000}) == "0.5 % of its inodes are left (5)");
-  const Trouble nearly{TroubleKind::nearly_full, "/home/x", "4.0 % of its space is left (4.0 GiB)"};
+  CHECK(little_left({40 * gib, 100 * gib}, {5, 1000}) == "only 0.5 % of the inodes are left (5)");
+  const Trouble nearly{
+      TroubleKind::nearly_full, "/home/x", "only 4.0 % of the space is left (4.0 GiB)"};
   CHECK(text(nearly) ==
-      "The disk of /home/x is nearly full: 4.0 % of its space is left (4.0 GiB). `shardsweep gc` "
-      "lists what nothing needs any more.");
+      "The disk of /home/x is nearly full: only 4.0 % of the space is left (4.0 GiB). `shardsweep "
+      "gc` lists files that can be removed.");
   CHECK_FALSE(concerns(nearly, "s"));  // it goes on
 }
 
@@ -88,8 +89,8 @@ TEST_CASE("each trouble is a sentence with what would help") {
   const Trouble unread{TroubleKind::unreadable, "a", "/x/t.1.tar is not there", 0, 2, 0};
   CHECK(text(unread) ==
       "Sweep 'a': the records of 2 ended attempts can't be read: /x/t.1.tar is not there. "
-      "What its job has measured since waits for that. After daemon.records_limit the "
-      "attempt ends as lost.");
+      "Later results of the same job wait until they can. After daemon.records_limit the attempt "
+      "ends as lost.");
   const Trouble token{TroubleKind::scheduler, "slurm http://rest:6820",
       "HTTP 401: Authentication failure", 0, 1, 0};
   CHECK(text(token).find("slurmrestd at http://rest:6820") != std::string::npos);
