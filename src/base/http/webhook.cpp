@@ -166,11 +166,12 @@ class Webhook final : public Notifier {
     Waiting& first = waiting_.front();
     if (first.tries < most_tries) {
       first.due = clock_.steady() + pause_after(first.tries);
-      if (first.tries == 1) said.push_back(fmt::format("notify: {}; it is tried again", why));
+      if (first.tries == 1)
+        said.push_back(fmt::format("notify: {}; the notice will be sent again", why));
       return;
     }
-    said.push_back(fmt::format(
-        "notify: given up after {} tries: {} (it was: {})", first.tries, why, first.notice.text));
+    said.push_back(fmt::format("notify: gave up after {} tries: {} (the notice was: {})",
+        first.tries, why, first.notice.text));
     waiting_.pop_front();
   }
 

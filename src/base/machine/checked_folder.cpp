@@ -290,8 +290,9 @@ Result<void> check_configuration(const fs::path& file) {
   struct stat about {};
   if (::stat(file.c_str(), &about) != 0) return {};
   if (S_ISREG(about.st_mode)) {
-    SHARDSWEEP_TRY(Walk(file, "Its lines would run as you: copy the file into a folder of yours.")
-                       .to_end(about));
+    SHARDSWEEP_TRY(
+        Walk(file, "The file's lines would run as you: copy the file into a folder of yours.")
+            .to_end(about));
   }
   const std::string path = shown(file);
   const auto folder = [&] {
@@ -300,12 +301,12 @@ Result<void> check_configuration(const fs::path& file) {
   };
   if (about.st_uid != 0 && !is_ours(about.st_uid, folder().get()))
     return refused(
-        "'{}' belongs to another user (uid {}), whose lines would run as you. Read it, and copy "
-        "it to a file of your own.",
+        "'{}' belongs to another user (uid {}), and its lines would run as you. Read the file, "
+        "then copy it to one of your own.",
         path, about.st_uid);
   if (others_may_write(about))
     return refused(
-        "'{}' can be written by others (mode {:o}), whose lines would run as you. Read it, then: "
+        "'{}' can be written by others (mode {:o}), and its lines run as you. Read the file, then: "
         "chmod go-w {}",
         path, about.st_mode & 07777, path);
   return {};

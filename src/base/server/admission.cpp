@@ -81,13 +81,14 @@ tl::expected<PageRequest, RequestRefusal> admitted(
   const auto refuse = [](unsigned status, std::string_view why) {
     return tl::unexpected(RequestRefusal{status, why});
   };
-  if (!is_loopback(request.host)) return refuse(421, "This is no host of that name.");
+  if (!is_loopback(request.host))
+    return refuse(421, "The request names another host than this server.");
   if (!is_of_us(request)) return refuse(403, "Requests from pages of other sites are refused.");
-  if (!request.target.starts_with('/')) return refuse(400, "This is no path.");
+  if (!request.target.starts_with('/')) return refuse(400, "The request has no valid path.");
   auto path = request.target.substr(1, request.target.find('?') - 1);
   const auto first = path.substr(0, path.find('/'));
   if (!is_same(first, token))
-    return refuse(403, "The address that `shardsweep ui` has printed opens this page.");
+    return refuse(403, "Open this page by the whole address that `shardsweep ui` printed.");
   // Links are relative to the token's folder.
   if (path.size() == first.size()) return refuse(404, "The address ends with a slash.");
   path.remove_prefix(first.size() + 1);
@@ -96,7 +97,7 @@ tl::expected<PageRequest, RequestRefusal> admitted(
   if (!is_word) return refuse(404, "There is no such page.");
   const bool posts = request.method == "POST" && path == posted;
   if (request.method != "GET" && request.method != "HEAD" && !posts)
-    return refuse(405, "Pages are read, and nothing else.");
+    return refuse(405, "Pages can only be read (GET or HEAD).");
   const auto mark = request.target.find('?');
   auto values = values_of(
       mark == std::string_view::npos ? std::string_view() : request.target.substr(mark + 1));

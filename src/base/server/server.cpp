@@ -133,7 +133,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     if (error == web::error::body_limit) return refuse(413, "The question is too long.");
     const bool is_gone = error == web::error::end_of_stream || error == web::error::partial_message;
     if (!is_gone && error.category() == web::make_error_code(web::error::bad_target).category())
-      refuse(400, "This is no request of HTTP.");
+      refuse(400, "This is not an HTTP request.");
   }
 
   /// Tells a reader who waits for a change.

@@ -56,7 +56,7 @@ std::vector<TableValue> read_table(std::string_view yaml) {
     if (!item || !rest.starts_with('\'')) {
       const std::size_t colon = rest.find(':');
       if (colon == std::string_view::npos)
-        throw std::invalid_argument(fmt::format("line {}: no 'key: value'", number));
+        throw std::invalid_argument(fmt::format("line {} is not 'key: value'", number));
       (inner ? value.key : section) = rest.substr(0, colon);
       rest.remove_prefix(colon + 1);
     }
@@ -74,7 +74,7 @@ std::string mistake_in(std::string_view key, const KeyFacts& facts, std::string_
   constexpr std::int64_t usual = 1024;
   const std::int64_t most = facts.most > 0 ? facts.most : usual;
   if (facts.type == KeyType::name && !is_name(text))
-    return fmt::format("{} is not a name for '{}'; {}", in_quotes(text), key, name_rule);
+    return fmt::format("{} is not a valid name for '{}'; {}", in_quotes(text), key, name_rule);
   if (std::cmp_greater(text.size(), most))
     return fmt::format("'{}' has {} bytes; the limit is {}", key, text.size(), most);
   std::string checked(text);
@@ -83,7 +83,8 @@ std::string mistake_in(std::string_view key, const KeyFacts& facts, std::string_
   if (has_control(checked))
     return fmt::format("'{}' holds a control character: {}", key, in_quotes(text));
   if (facts.type == KeyType::pattern && text.find_first_not_of("* ") == std::string::npos)
-    return "this pattern fits every line; write text of the line, with * where it varies";
+    return "this pattern matches every line; write some of the line's text, and * for the parts "
+           "that vary";
   return "";
 }
 

@@ -162,7 +162,7 @@ class Reader {
   }
 
   Result<void> deeper() {
-    if (++depth_ > deepest_computed) return refuse("too many parts stand within each other");
+    if (++depth_ > deepest_computed) return refuse("the expression is nested too deeply");
     return {};
   }
   Result<Computed> in_brackets() {
@@ -195,10 +195,11 @@ class Reader {
   }
   Result<Computed> literal(std::string_view word) {
     const auto value = number_from<std::int64_t>(word);
-    if (!value) return refuse(fmt::format("{} is no integer of 64 bits", in_quotes(word)));
+    if (!value)
+      return refuse(fmt::format("{} does not fit into a 64-bit integer", in_quotes(word)));
     at_ += word.size();
     if (at_ < text_.size() && text_[at_] == '.')
-      return refuse(fmt::format("fractions are not known, {}", place()));
+      return refuse(fmt::format("only whole numbers are allowed, {}", place()));
     return Computed(*value);
   }
   Result<Computed> name(std::string_view word) {
@@ -210,7 +211,7 @@ class Reader {
       return refuse(fmt::format("{} is not expected {}", in_quotes(word), place()));
     }
     if (at_ < text_.size() && text_[at_] == '(')
-      return refuse(fmt::format("functions such as {} are not known", in_quotes(word)));
+      return refuse(fmt::format("functions such as {} are not supported", in_quotes(word)));
     if (!is_computing()) {
       names_.push_back(word);
       return Computed(std::int64_t{1});
@@ -223,7 +224,7 @@ class Reader {
   [[nodiscard]] Result<std::int64_t> number(const Computed& value, std::string_view sign) const {
     if (const auto* integer = std::get_if<std::int64_t>(&value)) return *integer;
     if (!is_computing()) return 1;
-    return refuse(fmt::format("{} is no number, and {} needs one",
+    return refuse(fmt::format("{} is not a number, and {} needs one",
         in_quotes(std::get<std::string>(value)), in_quotes(sign)));
   }
   [[nodiscard]] Result<Computed> applied(

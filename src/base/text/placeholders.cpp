@@ -227,7 +227,8 @@ Result<void> check_piece(
   for (const auto name : *read) {
     if (std::find(names.begin(), names.end(), name) == names.end())
       return refuse(nearest(name, names).empty()
-              ? fmt::format("unknown name '{0}', and a word stands in quotes: ''{0}''", name)
+              ? fmt::format(
+                    "unknown name '{0}'; if you mean the word, put it in quotes: ''{0}''", name)
               : fmt::format("unknown name {}{}", in_quotes(name), did_you_mean(name, names)));
   }
   return {};
@@ -250,8 +251,8 @@ Result<void> check_placeholders(std::string_view text, const std::vector<std::st
     also(check_placeholders(piece.no, names));
     if (find_outside(piece.no, ':') != std::string_view::npos)
       also(fault(FaultKind::invalid_input,
-          fmt::format("placeholder {} has more than one ':': it separates the text for "
-                      "'holds' from that for 'does not'",
+          fmt::format("placeholder {} has more than one ':'; one separates the text for 'holds' "
+                      "from the text for 'does not'",
               whole)));
   });
   return checked;

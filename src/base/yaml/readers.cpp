@@ -42,8 +42,8 @@ Result<T> placed(const YamlNode& node, Parsed<T> parsed) {
 Result<void> check_variable(const YamlNode& key) {
   if (!is_environment_name(key.text) || key.text.size() > most_text_bytes) {
     return refuse(key,
-        fmt::format("{} is not a name for an environment variable; use letters, "
-                    "digits and '_', and begin with no digit",
+        fmt::format("{} is not a valid name for an environment variable; use letters, digits and "
+                    "'_', and do not begin with a digit",
             in_quotes(key.text)));
   }
   const auto reason = owned_variable(key.text);
@@ -157,8 +157,8 @@ Result<std::string> read_name(const YamlNode& node, std::string_view what) {
   if (node.kind != YamlNode::Kind::scalar)
     return refuse(node, fmt::format("expected a name for '{}', got {}", what, describe(node)));
   if (!is_name(node.text)) {
-    return refuse(
-        node, fmt::format("{} is not a name for '{}'; {}", in_quotes(node.text), what, name_rule));
+    return refuse(node,
+        fmt::format("{} is not a valid name for '{}'; {}", in_quotes(node.text), what, name_rule));
   }
   return node.text;
 }
@@ -200,7 +200,8 @@ Result<std::vector<std::string>> read_passed_names(const YamlNode& node, Stars s
     if (name == "*" && starred) continue;
     if (is_environment_name(starred ? name.substr(0, name.size() - 1) : name)) continue;
     return refuse(node,
-        fmt::format("{} in 'pass_env' is not a name for an environment variable", in_quotes(name)));
+        fmt::format(
+            "{} in 'pass_env' is not a valid name for an environment variable", in_quotes(name)));
   }
   return names;
 }

@@ -30,8 +30,9 @@ constexpr std::int64_t deleted_rows_per_tick = 500;  // each row may be a folder
 /// Line on files that a deletion could not remove; empty if it removed all.
 std::string kept_text(const std::vector<std::string>& kept) {
   if (kept.empty()) return "";
-  return fmt::format("\n{} of their files and folders {} still there, for example: {}", kept.size(),
-      kept.size() == 1 ? "is" : "are", kept.front());
+  return fmt::format(
+      "\n{} of the deleted sweeps' files and folders {} still on disk, for example: {}",
+      kept.size(), kept.size() == 1 ? "is" : "are", kept.front());
 }
 
 }  // namespace
@@ -397,7 +398,9 @@ Result<Answer> RequestDesk::serve_clear_node(const Request& request) {
     const NodeRow* node = world_.node(name);
     if (node == nullptr) {
       return fault(FaultKind::invalid_input,
-          fmt::format("node '{}' is not in question (see shardsweep nodes)", name));
+          fmt::format("nothing is held against node '{}', so there is nothing to clear (see "
+                      "shardsweep nodes)",
+              name));
     }
     clear_node({world_, parts_.clock.now()}, *node, request.from);
     ++answer.counts["nodes"];

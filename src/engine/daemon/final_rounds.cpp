@@ -94,7 +94,7 @@ Result<void> FinalRounds::plan(const SweepRow& sweep, std::int32_t nodes) {
     const TrialRow& adopted = world_.adopt(std::move(trial));
     if (adopted.final_set > 1 && adopted.final_avoid.empty())
       end_final(world_, adopted, parts_.clock.now(),
-          "It is not known on which nodes these finals ran before.");
+          "The nodes of these finals' earlier runs are unknown, so other nodes can't be chosen.");
   }
   return {};
 }

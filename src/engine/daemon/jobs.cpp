@@ -227,8 +227,9 @@ void Jobs::forget_others() {
   for (const auto& [id, allocation] : world_.allocations()) {
     if (!live(allocation) || is_outside(allocation)) continue;
     if (const auto original = other_database(parts_.home, allocation.dir))
-      forgotten.emplace_back(
-          id, fmt::format("it is {}'s, of which this is a copy", original->string()));
+      forgotten.emplace_back(id,
+          fmt::format("its job belongs to the database {}, of which this one is a copy",
+              original->string()));
   }
   for (const auto& [id, why] : forgotten) {
     const AllocationRow& allocation = world_.allocations().at(id);

@@ -137,7 +137,7 @@ void Leads::dismiss(const AllocationRow& allocation, const std::vector<Orphan>& 
   for (const Orphan& orphan : orphans) {
     if (said) said = channels_.send(**channel, Revoke{orphan.attempt});
     // A lead whose batch host Slurm has given up lives on, on nodes that others get now.
-    if (said) said = channels_.send(**channel, Cancel{orphan.attempt, "its allocation is over"});
+    if (said) said = channels_.send(**channel, Cancel{orphan.attempt, "its allocation has ended"});
   }
   if (said) said = channels_.send(**channel, Drain{});
   if (!said) log_warning(fmt::format("{}: {}", allocation.job_name, said.error().what));

@@ -114,8 +114,8 @@ Result<DaemonLock> await_database(
     const bool wait = !lock && lock.error().kind == FaultKind::busy;
     if (!wait || parts.clock.steady() >= until) return lock;
     if (!told) {
-      log_info(fmt::format(
-          "{}; waiting up to {:.0f} s for its end", lock.error().what, options.patience_s));
+      log_info(fmt::format("{}; waiting up to {:.0f} s until that daemon has ended",
+          lock.error().what, options.patience_s));
     }
     if (signals.wait({}, again)) return fault(FaultKind::interrupted, "told to stop");
   }

@@ -47,9 +47,10 @@ std::string next_text(const HandedOutPoints& all) {
   if (all.points.empty()) {
     if (all.state == "done") return "Nothing is left to measure.";
     if (all.state != "active") return fmt::format("No point: the sweep is {}.", all.state);
-    return all.out > 0 ? fmt::format("No point now: {} out, the rest follows from their results.",
-                             counted(all.out, "point") + (all.out == 1 ? " is" : " are"))
-                       : "No point now.";
+    return all.out > 0
+        ? fmt::format("No point now: {} being measured, and their results decide what comes next.",
+              counted(all.out, "point") + (all.out == 1 ? " is" : " are"))
+        : "No point now.";
   }
   std::string text;
   for (const HandedOut& one : all.points)
@@ -62,24 +63,24 @@ std::string next_text(const HandedOutPoints& all) {
 std::string why_not_wanted(
     const TrialRow* trial, const OutsideAttempt& late, const SweepRow& sweep) {
   if (trial == nullptr || late.revoked) return late.cause;
-  if (trial->outcome == Outcome::completed) return "Another result of its trial counts.";
+  if (trial->outcome == Outcome::completed) return "Another result of the trial counts.";
   const bool is_out = trial->state == State::queued || trial->state == State::running;
-  if (is_out) return "Its lease was over, and its point has been handed out again.";
+  if (is_out) return "The point's lease had ended, and the point was handed out again.";
   const bool waits = trial->state == State::planned || trial->outcome == Outcome::lost;
   if (!waits || sweep.state == SweepState::active) return late.cause;
-  return fmt::format("Its lease was over, and its sweep is {}.", word_of(sweep.state));
+  return fmt::format("The point's lease had ended, and the sweep is {}.", word_of(sweep.state));
 }
 
 Result<void> check_asked(const HandOut& asked) {
   if (asked.points < 1 || asked.points > most_handed_out)
     return fault(
-        FaultKind::invalid_input, fmt::format("next: 1 to {} points at once.", most_handed_out));
+        FaultKind::invalid_input, fmt::format("next: --points takes 1 to {}.", most_handed_out));
   if (!(asked.lease_s >= 1 && asked.lease_s <= longest_lease_s))
-    return fault(FaultKind::invalid_input, "next: a lease takes 1 s to 30 d.");
+    return fault(FaultKind::invalid_input, "next: --lease takes 1 s to 30 d.");
   if (!asked.worker.empty() && !is_worker_name(asked.worker))
     return fault(FaultKind::invalid_input,
-        fmt::format("next: {} can't be a worker's name: letters, digits and '._-', at "
-                    "most 32 of them, a letter or digit first.",
+        fmt::format("next: {} is not a valid name for --as; use letters, digits and '._-', at most "
+                    "32, and begin with a letter or digit.",
             in_quotes(asked.worker)));
   return {};
 }
@@ -155,7 +156,7 @@ Result<Answer> Outside::next(const Request& request) {
   if (!asked.trial.empty() && given.empty())
     return fault(FaultKind::invalid_input,
         fmt::format(
-            "next: no trial of '{}' that waits is called {}", sweep->name, in_quotes(asked.trial)));
+            "next: '{}' has no waiting trial called {}", sweep->name, in_quotes(asked.trial)));
   for (const auto& [nodes, queue] : world_.index().waiting(sweep->id))
     all.waiting += queue.size();
   all.state = state_text(*sweep, all);
@@ -273,9 +274,11 @@ Result<Answer> Outside::record_open(const AttemptRow& attempt, const OutsideResu
   Answer answer;
   answer.text = fmt::format("{}: {}, recorded.", trial.slug, word_of(result.outcome));
   if (late)
-    answer.text += " Its lease was over, but the point has no other result, so this one counts.";
-  if (!records.doubt.empty()) answer.text += fmt::format(" It is not ranked: {}.", records.doubt);
-  if (trial.state != State::ended) answer.text += " It is tried once more.";
+    answer.text +=
+        " The point's lease had ended, but the point has no other result, so this one counts.";
+  if (!records.doubt.empty())
+    answer.text += fmt::format(" The result is not ranked: {}.", records.doubt);
+  if (trial.state != State::ended) answer.text += " The point will be tried once more.";
   answer.counts = {{"counted", counted ? 1 : 0}, {"late", late ? 1 : 0}, {"again", 0}};
   return answer;
 }
@@ -318,7 +321,8 @@ Result<Answer> Outside::record_late(const std::string& id, const OutsideResult& 
         fmt::format("no point that was handed out has the id {}", in_quotes(id)));
   const bool late = known->source == SaidBy::daemon;
   if (!late || known->measured)
-    return Answer{.text = fmt::format("{}: it has its result already, which stays.", known->slug),
+    return Answer{
+        .text = fmt::format("{}: the point already has a result, which stays.", known->slug),
         .counts = {{"counted", known->counted ? 1 : 0}, {"late", late ? 1 : 0}, {"again", 1}}};
   const SweepRow* sweep = world_.sweep(known->sweep);
   if (sweep == nullptr) return fault(FaultKind::corrupt, "a trial without its sweep");
@@ -328,7 +332,8 @@ Result<Answer> Outside::record_late(const std::string& id, const OutsideResult& 
   if (is_still_wanted(world_, *known)) return record_anew(*known, result);
   const std::string why = why_not_wanted(trial, *known, *sweep);
   keep_beside(id, *known, result, point, why);
-  return Answer{.text = fmt::format("{}: kept, and not counted: {}", known->slug, why),
+  return Answer{
+      .text = fmt::format("{}: the result is stored, but does not count: {}", known->slug, why),
       .counts = {{"counted", 0}, {"late", 1}, {"again", 0}}};
 }
 
@@ -362,7 +367,7 @@ void Outside::keep_beside(const std::string& id, const OutsideAttempt& late,
       .trial = late.trial,
       .attempt = late.attempt,
       .kind = EventKind::record,
-      .detail = fmt::format("{}, kept and not counted: {}", word_of(result.outcome),
+      .detail = fmt::format("{}, stored but not counted: {}", word_of(result.outcome),
           result.outcome == Outcome::completed ? why : one_line(result.evidence, most_evidence))});
 }
 

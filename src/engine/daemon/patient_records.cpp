@@ -76,7 +76,7 @@ std::optional<RecordsSummary> PatientRecords::read(
     tell(sweep);
     return std::nullopt;
   }
-  one.given_up = "its folder can't be read: " + one.why;
+  one.given_up = "the attempt's folder can't be read: " + one.why;
   log_warning(one.given_up);
   tell(sweep);
   return nothing(one.given_up);

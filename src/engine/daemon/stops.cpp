@@ -76,8 +76,8 @@ Fault Stops::stop(const BrokenInvariant& broken) {
           .at = parts_.clock.now(),
           .events = recent.all(world_.changes())});
   std::string text = fmt::format(
-      "the daemon contradicts itself at {} and stops, before it stores anything that follows "
-      "from that. Running jobs go on, and the next daemon goes on from the database. ",
+      "the daemon found a defect in itself at {} and stops before it stores anything wrong. "
+      "Running jobs go on, and the next daemon continues from the database. ",
       broken.place);
   text += written ? fmt::format("Please attach {} to a bug report.", *written)
                   : fmt::format("Please report this: {} ({})", broken.what(), written.error().what);

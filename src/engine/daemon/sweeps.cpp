@@ -89,7 +89,7 @@ Result<SweepContext*> Sweeps::read_context(const SweepRow& sweep) {
     if (!spec) {
       return fault(FaultKind::corrupt,
           fmt::format(
-              "the stored file of sweep '{}' does not load: {}", sweep.name, spec.error().what));
+              "cannot load the stored file of sweep '{}': {}", sweep.name, spec.error().what));
     }
     SHARDSWEEP_TRY(keep_secrets(sweep.name, *spec));
     const auto tree = snapshot_tree(parts_.home, spec->runner.snapshot_hash);

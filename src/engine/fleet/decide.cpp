@@ -119,7 +119,8 @@ class Decider {
   void decide_for(const SweepRow& sweep, const SweepFacts& facts) {
     if (budget_spent(facts)) return stop_for_budget(sweep, facts);
     if (is_being_proved(facts)) {
-      held_ = "Waits for " + facts.proof + ", which runs its fastest layouts on one GPU.";
+      held_ = "Waits for " + facts.proof +
+          ", which measures the memory of this sweep's fastest layouts on one GPU.";
       if (held_ != sweep.held) world_.edit(sweep)->held = held_;
       return;
     }
@@ -219,7 +220,8 @@ class Decider {
           .sweep = trial->sweep,
           .trial = trial->id,
           .kind = EventKind::reopened,
-          .detail = "Search continues: a later measurement contradicts its stop."});
+          .detail = "The search continues: a later measurement contradicts the reason for which it "
+                    "had stopped."});
       trials.push_back(trial);
     }
   }
@@ -329,7 +331,7 @@ class Decider {
       const auto* other = on_this_machine(world_);
       const auto* holder = other == nullptr ? nullptr : world_.sweep(other->sweep);
       if (holder != nullptr && holder->id != sweep.id)
-        held_ = fmt::format("Waits for {}, which has this machine.", holder->name);
+        held_ = fmt::format("Waits for {}, which uses this machine now.", holder->name);
       const bool room = other == nullptr && within_limits(world_, sweep.id, facts, 1);
       Demand one{.nodes = node_count(*first)};
       one.longest_s = first->predicted_s;
@@ -413,7 +415,8 @@ class Decider {
   void leave_out_too_long(SweepId sweep, const TrialQueue& queue, Demand& demand) {
     const auto why = too_long(sweep, demand.nodes, demand.longest_s);
     if (!why) return;
-    if (held_.empty()) held_ = fmt::format("a trial needs {}: it waits. {}", *why, beyond_advice);
+    if (held_.empty())
+      held_ = fmt::format("a trial waits, because it needs {}. {}", *why, beyond_advice);
     demand = {.nodes = demand.nodes};
     for (const auto& [position, id] : queue.order()) {
       const double predicted_s = world_.trial(id)->predicted_s;

@@ -134,7 +134,7 @@ bool is_for(const AllocationRow& allocation, const TrialRow& trial) {
 
 void end_finals_without_nodes(World& world, const AllocationRow& allocation, Timestamp now) {
   const std::string cause =
-      fmt::format("The cluster does not have {} beside {}, on which these finals ran before.",
+      fmt::format("The cluster does not have {} besides {}, on which these finals ran before.",
           counted(allocation.nodes, "node"), allocation.avoid);
   std::vector<TrialId> waiting;
   for (const AttemptId id : world.attempts_of(allocation.id)) {

@@ -61,8 +61,8 @@ Ending join(Ending said, const RecordsSummary& records) {
   if (records.code_unknown) {
     said.outcome = Outcome::lost;
     said.cause = fmt::format(
-        "It has a result, but its node agent has not looked again at the programs that it "
-        "ran{}{}",
+        "The attempt has a result, but whether its programs had changed meanwhile was not "
+        "checked{}{}",
         said.cause.empty() ? "." : ": ", said.cause);
     said.source = SaidBy::daemon;
     return said;
@@ -421,7 +421,7 @@ struct LineFolder {
     const bool silent = whole && records->result && ended.ending.cause.empty();
     const std::string why = flawed ? records->flaw
                                    : fmt::format("{}: {}", name(ended.ending.outcome),
-                                         silent ? "its result has no speed" : ended.ending.cause);
+                                         silent ? "the result has no speed" : ended.ending.cause);
     // Use the line's time: a daemon may read it long after.
     take_control({fold.world, at}, policy, allocation, time, figures, any ? "" : why);
   }
@@ -528,8 +528,8 @@ void fold_gone(Fold fold, const Policy& policy, AllocationId allocation,
     const bool ran = attempt.state == State::running || orphan.records.result ||
         !orphan.records.unreadable.empty() || !orphan.records.runner_version.empty();
     if (!ran) {
-      return_attempt(fold, orphan.attempt, "its allocation ended before it started: " + why,
-          last_sign(*row, fold.now));
+      return_attempt(fold, orphan.attempt,
+          "its allocation ended before the attempt started: " + why, last_sign(*row, fold.now));
       continue;
     }
     end_attempt(fold, policy, orphan.attempt,

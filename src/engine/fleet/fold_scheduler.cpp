@@ -43,8 +43,8 @@ struct SchedulerFolder {
     const bool waited_for = ran_since != 0 && row.claimed_at == 0 && !row.draining;
     if (!event.own_cancel || !waited_for) return event.detail;
     return fmt::format(
-        "shardsweep cancelled it: no lead had claimed it {:.0f} s after its start. Where a "
-        "node's prolog takes longer, raise daemon.claim_limit.",
+        "shardsweep cancelled the job: {:.0f} s after its start, shardsweep's agent had not begun "
+        "to work there. If a node's prolog takes longer, raise daemon.claim_limit.",
         to_seconds(fold.now - ran_since));
   }
 
@@ -88,7 +88,7 @@ struct SchedulerFolder {
       if (!row->probe_of.empty() || !slurm::lacks_nodes(event.why)) return;
       // Excluded nodes may leave too few for the job.
       if (row->avoid.empty() || !nodes_out(fold.world).empty())
-        return let_all_in(fold, "a job that excluded it was refused");
+        return let_all_in(fold, "Slurm refused a job that excluded the node");
       end_finals_without_nodes(fold.world, *row, fold.now);
       fold.world.edit(*known)->draining = true;  // no start has failed
     }

@@ -33,16 +33,17 @@ Result<void> wrong(std::string what) {
 
 Result<void> check_number(std::string_view name, double value) {
   if (std::isfinite(value) && value >= 0 && value < 9e18) return {};
-  return wrong(fmt::format("{} is {}: it has to be a number above 0.", name, value));
+  return wrong(fmt::format("{} is {}; it must be above 0.", name, value));
 }
 
 Result<void> check_failure(const OutsideResult& result) {
   if (result.outcome != Outcome::oom && result.outcome != Outcome::crashed)
-    return wrong(fmt::format(
-        "The outcome '{}' can't be recorded: completed, oom or crashed.", word_of(result.outcome)));
+    return wrong(fmt::format("The outcome '{}' can't be recorded; write completed, oom or crashed.",
+        word_of(result.outcome)));
   if (result.tokens_per_s > 0 || result.step_ms > 0)
     return wrong(
-        fmt::format("A trial that ended {} has no speed: leave it out.", word_of(result.outcome)));
+        fmt::format("A trial that ended {} has no speed: leave --tokens-per-s and --step-ms out.",
+            word_of(result.outcome)));
   const std::string shown = one_line(result.evidence, most_evidence);
   if (shown.size() < least_evidence)
     return wrong(
@@ -99,19 +100,19 @@ std::string worker_of(const std::string& host) {
 
 std::string why_unwanted(const World& world, const AllocationRow& row) {
   const SweepRow* sweep = world.sweep(row.sweep);
-  if (sweep == nullptr || sweep->state == SweepState::cancelled) return "Its sweep was cancelled.";
+  if (sweep == nullptr || sweep->state == SweepState::cancelled) return "The sweep was cancelled.";
   for (const AttemptId id : open_attempts(world, row.id)) {
     const AttemptRow& attempt = world.attempts().at(id);
     const TrialRow* trial = world.trial(attempt.trial);
-    if (attempt.revoked) return "Its trial was asked for once more.";
-    if (trial == nullptr || trial->state == State::ended) return "Its trial was cancelled.";
+    if (attempt.revoked) return "The trial was started again by `rerun`.";
+    if (trial == nullptr || trial->state == State::ended) return "The trial was cancelled.";
   }
   return "";
 }
 
 std::string why_taken_back(const World& world, const AllocationRow& row, Timestamp now) {
   if (std::string why = why_unwanted(world, row); !why.empty()) return why;
-  return row.deadline <= now ? "Its lease is over, and nobody has recorded a result." : "";
+  return row.deadline <= now ? "The point's lease ended before a result was recorded." : "";
 }
 
 bool is_still_wanted(const World& world, const OutsideAttempt& late) {
@@ -156,7 +157,7 @@ Result<void> check(const OutsideResult& result, const OutsidePoint& point) {
   if (result.outcome != Outcome::completed) return check_failure(result);
   if (!result.evidence.empty()) return wrong("--evidence belongs to --outcome oom or crashed.");
   if (result.tokens_per_s <= 0 && result.step_ms <= 0)
-    return wrong("Its speed is missing: --tokens-per-s or --step-ms.");
+    return wrong("The speed is missing: give --tokens-per-s or --step-ms.");
   const auto told = other_tokens(
       result.tokens_per_s, result.step_ms, static_cast<double>(point.tokens_per_step), rounding);
   if (!told) return {};

@@ -39,17 +39,17 @@ std::string contradicts_itself(
   const double tokens = static_cast<double>(expected.tokens_per_step.value_or(0));
   if (const auto other = other_tokens(all, step_ms, tokens, rounding))
     return fmt::format(
-        "tokens_per_s and train_step_ms are of {} tokens per train step, but the "
-        "plan has {}",
+        "tokens_per_s and train_step_ms together mean {} tokens per train step, but the plan has "
+        "{}",
         grouped(std::llround(*other)), grouped(std::llround(tokens)));
   if (const auto other = other_tokens(of_gpu * expected.gpus, step_ms, tokens, rounding))
     return fmt::format(
-        "tokens_per_s_per_gpu and train_step_ms are of {} tokens per train step on "
-        "{}, but the plan has {}",
+        "tokens_per_s_per_gpu and train_step_ms together mean {} tokens per train step on {}, but "
+        "the plan has {}",
         grouped(std::llround(*other)), counted(expected.gpus, "GPU"),
         grouped(std::llround(tokens)));
   if (other_tokens(of_gpu * expected.gpus, 1e3, all, rounding))
-    return fmt::format("tokens_per_s is {:.6g}, but {} with {:.6g} tokens/s each have {:.6g}", all,
+    return fmt::format("tokens_per_s is {:.6g}, but {} with {:.6g} tokens/s each make {:.6g}", all,
         counted(expected.gpus, "GPU"), of_gpu, of_gpu * expected.gpus);
   return "";
 }

@@ -126,7 +126,7 @@ class OneLayout {
   }
 
   [[nodiscard]] std::string programs_text() const {
-    return fmt::format("the program as it is ({}) and as it was ({}), in one allocation",
+    return fmt::format("the program now ({}) and the earlier one ({}), in one allocation",
         short_hash(input_.is), short_hash(input_.was));
   }
 
@@ -159,7 +159,7 @@ class OneLayout {
       say(false, fmt::format("FASTER by {} ({})", change(), evidence()));
     } else if (slower_by.empty() && failed >= rounds_of_broken) {
       say(true,
-          fmt::format("fails in each of {}, where the program as it was runs ({})",
+          fmt::format("fails in each of {}, but the earlier program still runs ({})",
               counted(failed, "run"), programs_text()));
     } else if (std::ssize(rounds_) >= most_pair_rounds) {
       say(was_slower(),
@@ -184,7 +184,7 @@ class OneLayout {
     if (now == 0) {
       if (std::ssize(rounds_) >= rounds_of_broken)
         say(before > 0,
-            fmt::format("failed {}, and was measured before",
+            fmt::format("failed {}, but was measured successfully before",
                 std::ssize(rounds_) == 2 ? "twice" : "each time"));
       return;
     }

@@ -49,8 +49,9 @@ void judge_claim(Fold fold, const Policy& policy, const AllocationRow& allocatio
   const double waited_s = to_seconds(fold.now - allocation.running_since);
   if (waited_s > policy.claim_limit_s)
     give_up(fold, allocation,
-        fmt::format("its lead on another machine claimed nothing for {:.0f} s ({})", waited_s,
-            allocation.detail));
+        fmt::format("{:.0f} s after its start, shardsweep's agent on another machine had not begun "
+                    "to work ({})",
+            waited_s, allocation.detail));
 }
 
 }  // namespace

@@ -174,7 +174,7 @@ std::optional<std::string> beyond_time(
     const SweepFacts& facts, std::int32_t nodes, double least_s) {
   const auto longest = longest_partition(facts, nodes);
   if (longest == nullptr || least_s <= longest->second.longest_s) return std::nullopt;
-  return fmt::format("{} of wall time, and partition '{}' gives {}", duration_text(least_s),
+  return fmt::format("{} of wall time, but partition '{}' allows {}", duration_text(least_s),
       longest->first, duration_text(longest->second.longest_s));
 }
 
@@ -234,7 +234,7 @@ std::optional<std::string> SiteLimits::queue_is_full(
       return qos_of(other, own) == qos;
     };
     if (count(same, false) < by_qos->second) return std::nullopt;
-    return fmt::format("Slurm allows you {} in the queue (QOS '{}'), and you have as many",
+    return fmt::format("you have reached your limit in Slurm: {} in the queue (QOS '{}')",
         jobs_text(by_qos->second), qos);
   }
   if (by_account == facts.site.accounts.end() || !by_account->second.most_jobs) return std::nullopt;
@@ -242,7 +242,7 @@ std::optional<std::string> SiteLimits::queue_is_full(
     return account_of(other, own) == account;
   };
   if (count(same, false) < *by_account->second.most_jobs) return std::nullopt;
-  return fmt::format("Slurm allows you {} in the queue (account '{}'), and you have as many",
+  return fmt::format("you have reached your limit in Slurm: {} in the queue (account '{}')",
       jobs_text(*by_account->second.most_jobs), account);
 }
 
@@ -280,13 +280,14 @@ std::optional<std::string> SiteLimits::share_is_used(
 std::optional<std::string> SiteLimits::others_wait(
     const SweepFacts& facts, std::int32_t nodes) const {
   if (static_cast<Yield>(facts.policy.yield) == Yield::never) return std::nullopt;
-  if (!facts.site.others_known) return "limits.yield: Slurm has not said yet whether others wait";
+  if (!facts.site.others_known)
+    return "limits.yield: Slurm has not said yet whether jobs of other users wait";
   const auto partitions = partitions_of(facts, nodes);
   if (partitions.empty()) return which_partition("limits.yield");
   for (const std::string& name : partitions) {
     const auto found = facts.site.partitions.find(name);
     if (found == facts.site.partitions.end() || found->second.others_waiting == 0) continue;
-    return fmt::format("limits.yield: {} of others {} for nodes of '{}'",
+    return fmt::format("limits.yield: {} of other users {} for nodes of '{}'",
         jobs_text(found->second.others_waiting),
         found->second.others_waiting == 1 ? "waits" : "wait", name);
   }

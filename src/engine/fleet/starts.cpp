@@ -163,7 +163,7 @@ std::optional<std::string> count_start(Fold fold, const Policy& policy,
 std::string stop_for_programs(Fold fold, const SweepRow& sweep, const std::string& change) {
   if (sweep.state != SweepState::active) return {};
   std::string why = fmt::format(
-      "paused: {}. Put it back, or submit the sweep file again, which takes it as it is now. "
+      "paused: {}. Restore the program, or submit the sweep file again to use it as it is now. "
       "Then run 'shardsweep resume {}'.",
       change, sweep.name);
   fold.world.edit(sweep)->state = SweepState::paused;

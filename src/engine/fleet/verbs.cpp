@@ -108,7 +108,7 @@ class Decision {
   Result<Steps> make() {
     if (takes_sweeps_alone() && selected_.sweeps.size() < request_.names.size())
       return fault(FaultKind::invalid_input,
-          fmt::format("{}: takes names of sweeps, not of trials.", word()));
+          fmt::format("{} takes names of sweeps, not of trials.", word()));
     for (const auto& [id, sweep] : sweeps_) {
       if (!concerns(sweep) || passes_over(sweep)) continue;
       const SweepRule rule = sweep_rule(action_for(sweep.id), stage(sweep));
@@ -241,7 +241,7 @@ class Decision {
     lines.insert(lines.end(), notes_.begin(), notes_.begin() + static_cast<std::ptrdiff_t>(shown));
     if (notes_.size() > shown)
       lines.push_back(fmt::format("The same for {} more sweeps.", notes_.size() - shown));
-    if (lines.empty()) lines.emplace_back("No sweep is there to pause.");
+    if (lines.empty()) lines.emplace_back("There is no sweep to pause.");
     if (request_.dry_run) lines.emplace_back("Dry run: nothing was changed.");
     return fmt::format("{}", fmt::join(lines, "\n"));
   }
@@ -267,7 +267,7 @@ class Decision {
     }
   }
   [[nodiscard]] std::string resumed(std::string_view be) const {
-    if (named_.empty()) return "No sweep is there to resume.";
+    if (named_.empty()) return "There is no sweep to resume.";
     if (changed() == 0 && left_open_ == 0 && dropped_ == 0)
       return fmt::format("{}: nothing is left to run.", fmt::join(named_, ", "));
     constexpr std::size_t most_named = 10;
@@ -277,8 +277,8 @@ class Decision {
     text +=
         fmt::format(" {}resumed: {} planned again, {} had not ended.", be, changed(), left_open_);
     if (dropped_ > 0 && !request_.cancelled && changed() < ended_)
-      text += fmt::format(
-          "\n{} cancelled by name: --cancelled resumes them too.", counted(dropped_, "trial"));
+      text += fmt::format("\nNot resumed: {} cancelled by name. --cancelled resumes them too.",
+          counted(dropped_, "trial"));
     return text;
   }
 

@@ -74,9 +74,9 @@ std::optional<std::string> copy_text(const Home& home, const std::vector<fs::pat
   }
   if (!original) return std::nullopt;
   return fmt::format(
-      "{} is a copy of {}, which has {} that may still run. The copy starts nothing, and "
-      "leaves them alone. 'shardsweep forget --db {}' lets go of them: what they ran is "
-      "measured here again. To go on with them, use the original.",
+      "{} is a copy of {}, which has {} that may still run. The copy starts nothing and does not "
+      "touch those jobs. To use the copy without them, run 'shardsweep forget --db {}': what they "
+      "ran is then measured again. To continue with those jobs, use the original.",
       home.database.string(), original->string(), counted(jobs, "job"), home.database.string());
 }
 

@@ -82,7 +82,7 @@ Result<void> check_database(const fs::path& file) {
   }
   if (!S_ISREG(status.st_mode))
     return fault(FaultKind::rejected,
-        fmt::format("'{}' is no regular file: --db and SHARDSWEEP_DB name the file that "
+        fmt::format("'{}' is not a regular file: --db and SHARDSWEEP_DB name the file that "
                     "results are kept in.",
             file.string()));
   if (status.st_uid != ::geteuid() && ::access(file.c_str(), W_OK) != 0) {
@@ -163,7 +163,7 @@ Result<Home> find_home(const std::string& db_option) {
       const std::string user_home = environment("HOME");
       if (user_home.empty()) {
         return fault(FaultKind::invalid_input,
-            "the database has no place: set --db, SHARDSWEEP_DB, SHARDSWEEP_HOME or HOME");
+            "no path for the database: set --db, SHARDSWEEP_DB, SHARDSWEEP_HOME or HOME");
       }
       home = fs::path(user_home) / ".shardsweep";
     }

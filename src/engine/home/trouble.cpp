@@ -155,9 +155,8 @@ std::string scheduler_text(const Trouble& one) {
       : fmt::format("slurmrestd at {}", one.where.substr(space + 1));
   const bool token = said.find("401") != std::string::npos ||
       said.find("uthentication") != std::string::npos || said.find("JWT") != std::string::npos;
-  return fmt::format("{} has not answered{}: {}. What runs goes on; {}", who, when, said,
-      token ? "renew the token, and the sweep goes on by itself."
-            : "the daemon asks again by itself.");
+  return fmt::format("{} has not answered{}: {}. Running jobs go on; {}", who, when, said,
+      token ? "renew the token, and the sweep continues by itself." : "the daemon keeps asking.");
 }
 
 std::string storage_text(const Trouble& one) {
@@ -224,21 +223,20 @@ std::string text(const Trouble& one) {
           one.where, counted(one.times, "job"), when, said);
     case TroubleKind::unclaimed:
       return fmt::format(
-          "Sweep '{}': {} {} run{}, and no lead has begun. A node's prolog may take long, or "
-          "the "
-          "database's folder is missing there. After daemon.claim_limit it is given up, and a job "
-          "of Slurm cancelled.",
+          "Sweep '{}': {} {} run{}, but shardsweep's agent has not begun to work there. A node's "
+          "prolog may take long, or the nodes do not see the database's folder. After "
+          "daemon.claim_limit the daemon gives up and cancels a Slurm job.",
           one.where, counted(one.jobs, "job"), one.jobs > 1 ? "have" : "has", when);
     case TroubleKind::silent:
       return fmt::format(
-          "Sweep '{}': the lead of {} has written nothing{}. Its node may not be able to write "
-          "into the database's folder. After daemon.lead_limit it is given up, and a job of Slurm "
-          "cancelled.",
+          "Sweep '{}': shardsweep's agent in {} has written nothing{}. Its node may not be able to "
+          "write into the database's folder. After daemon.lead_limit the daemon gives up and "
+          "cancels a Slurm job.",
           one.where, counted(one.jobs, "job"), when);
     case TroubleKind::unreadable:
       return fmt::format(
-          "Sweep '{}': the records of {} can't be read{}: {}. What its job has measured since "
-          "waits for that. After daemon.records_limit the attempt ends as lost.",
+          "Sweep '{}': the records of {} can't be read{}: {}. Later results of the same job wait "
+          "until they can. After daemon.records_limit the attempt ends as lost.",
           one.where, counted(one.times, "ended attempt"), when, said);
     case TroubleKind::submitting:
       return fmt::format(
@@ -247,12 +245,12 @@ std::string text(const Trouble& one) {
           one.where, counted(one.jobs, "submission"), when);
     case TroubleKind::nearly_full:
       return fmt::format(
-          "The disk of {} is nearly full: {}. `shardsweep gc` lists what nothing "
-          "needs any more.",
+          "The disk of {} is nearly full: {}. `shardsweep gc` lists files that can be removed.",
           one.where, said);
     case TroubleKind::unloaded:
       return fmt::format(
-          "Nothing of sweep '{}' is started{}: {}. Submit its file again, or delete the sweep.",
+          "No trial of sweep '{}' is started{}: {}. Submit the sweep file again, or delete the "
+          "sweep.",
           one.where, when, said);
     case TroubleKind::unwatched:
       return fmt::format(

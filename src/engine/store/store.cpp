@@ -320,7 +320,7 @@ void check_opened(const Database& database, const std::filesystem::path& file) {
             file.string(), name.st_uid));
   if (!S_ISREG(meant.st_mode) || meant.st_nlink != 1)
     fail(FaultKind::rejected,
-        fmt::format("the database '{}' is no regular file, or has several names (hard links)",
+        fmt::format("the database '{}' is not a regular file, or has several names (hard links)",
             file.string()));
 }
 

@@ -87,7 +87,7 @@ TEST_CASE("a site file tells all its mistakes") {
            "site.yaml:1:10: expected local or slurm for 'backend', got 'slrum'\n",
            "site.yaml:2:1: unknown key 'templte', did you mean 'template'?\n",
            "site.yaml:3:9: expected agents or srun for 'launch', got 'mpirun'\n",
-           "site.yaml:4:7: 'A-B' is not a name for an environment variable; ",
+           "site.yaml:4:7: 'A-B' is not a valid name for an environment variable; ",
            "site.yaml:4:15: 'CUDA_VISIBLE_DEVICES' cannot be set; ",
            "site.yaml:5:9: 'job-name' cannot be set; ",
            "site.yaml:5:22: '--account' is not a long option of sbatch; write 'account'\n",

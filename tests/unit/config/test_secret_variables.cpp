@@ -63,7 +63,8 @@ TEST_CASE("a variable has one place") {
       "A stands in 'secrets' and in 'pass_env'"));
   CHECK(holds(secrets_fault("secrets: {A: planted}\ncontainer: {env: {A: x}}\n"),
       "A stands in 'container.env' and in 'secrets'"));
-  CHECK(holds(secrets_fault("pass_env: ['A*B']\n"), "is not a name for an environment variable"));
+  CHECK(holds(
+      secrets_fault("pass_env: ['A*B']\n"), "is not a valid name for an environment variable"));
 }
 
 TEST_CASE("no message shows the value of a secret") {

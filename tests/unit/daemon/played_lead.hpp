@@ -5,7 +5,7 @@
 // Decision: It stays beside the production lead (played_allocation.hpp). The tests of
 // unit_daemon are about what a daemon makes of one line at one moment: an end whose pack is not
 // there, a result that nobody speaks of, a lead that is silent between two lines, a line that
-// comes after its allocation is over. The production lead says what follows from its nodes,
+// comes after its allocation has ended. The production lead says what follows from its nodes,
 // after rounds of beats and of settling: to have it say just this, a test would play faults and
 // clocks until it does, and would no longer see what the daemon knew in between. What it says
 // by itself is the simulator's matter. What comes next is decided by the product here, too

@@ -307,7 +307,7 @@ TEST_CASE("a node is cleared by its name alone") {
   const std::string bad = life.job().nodes;
   life.run_attempt(life.job(), Outcome::node_failure, 5, bad);
   life.tick();
-  CHECK(life.ask(Verb::clear_node, {"nothere"}).fault->what.find("not in question") !=
+  CHECK(life.ask(Verb::clear_node, {"nothere"}).fault->what.find("nothing to clear") !=
       std::string::npos);
   CHECK_FALSE(life.ask(Verb::clear_node, {bad}).fault);
   CHECK(life.sql("SELECT state FROM node_states WHERE node = '" + bad + "'") == "trusted");
@@ -478,8 +478,9 @@ TEST_CASE("a stored file that does not load stops its own sweep alone") {
   }
   CHECK(life.trials("b") == "completed completed");
   const auto log = must(read_file(life.home.database.parent_path() / "log", 1 << 20));
-  CHECK(log.find("trouble: Nothing of sweep 'a' is started") != std::string::npos);
-  CHECK(log.find("write ']' behind its last value. Submit its file again") != std::string::npos);
+  CHECK(log.find("trouble: No trial of sweep 'a' is started") != std::string::npos);
+  CHECK(log.find("write ']' behind its last value. Submit the sweep file again") !=
+      std::string::npos);
 }
 
 TEST_CASE("a daemon leaves a folder that died and was mounted again") {

@@ -198,7 +198,7 @@ TEST_CASE("nodes that nobody has named can't be kept out, and nothing is called 
   c.complete();
   CHECK(c.count("trials WHERE final_set = 2 AND outcome = 'skipped'") == 2);
   CHECK(c.sql("SELECT DISTINCT cause FROM trials WHERE final_set = 2") ==
-      "It is not known on which nodes these finals ran before.");
+      "The nodes of these finals' earlier runs are unknown, so other nodes can't be chosen.");
 }
 
 TEST_CASE("where the cluster has no other nodes the finals end and say so") {

@@ -113,7 +113,7 @@ TEST_CASE("when a lease is over its trial is handed out again, and a late result
   REQUIRE_FALSE(late.fault);
   CHECK(late.counts.at("late") == 1);
   CHECK(late.counts.at("counted") == 0);
-  CHECK(late.text.find("its point has been handed out again") != std::string::npos);
+  CHECK(late.text.find("the point was handed out again") != std::string::npos);
   late = site.record(first["id"].get<std::string>(), {.step_ms = 300});
   REQUIRE_FALSE(late.fault);
   CHECK(late.counts.at("again") == 1);
@@ -282,7 +282,7 @@ TEST_CASE("what can't be is refused, and changes nothing") {
   const std::string id = site.id_of_next();
   const std::vector<std::pair<OutsideResult, std::string>> wrong{{{}, "speed is missing"},
       {{.tokens_per_s = 2 * tokens, .step_ms = 1000}, "tokens per train step"},
-      {{.step_ms = -1}, "has to be a number above 0"},
+      {{.step_ms = -1}, "must be above 0"},
       {{.step_ms = 500, .peak_memory_bytes = 1e15}, "one has"},
       {{.step_ms = 500, .evidence = "it went well"}, "--evidence belongs to"},
       {{.outcome = Outcome::oom}, "needs --evidence"},

@@ -212,7 +212,7 @@ TEST_CASE("an allocation that was never claimed on another machine ends after it
   CHECK(life.stage() == "ended");
   CHECK(life.allocation().end_outcome == Outcome::node_failure);
   CHECK(life.allocation().end_reason ==
-      "its lead on another machine claimed nothing for 121 s (WORD)");
+      "121 s after its start, shardsweep's agent on another machine had not begun to work (WORD)");
 }
 
 TEST_CASE("who holds a job is told apart from what it waits for") {

@@ -261,7 +261,7 @@ TEST_CASE("a control whose result tells no speed has measured nothing") {
   const auto controls = c.of_kind<PutControl>();
   REQUIRE(controls.size() == 1);
   CHECK_FALSE(controls[0].row.measured());
-  CHECK(controls[0].row.cause == "completed: its result has no speed");
+  CHECK(controls[0].row.cause == "completed: the result has no speed");
 }
 
 TEST_CASE("a control's GPU time counts from its start") {

@@ -54,8 +54,8 @@ TEST_CASE("two sweeps never share this machine at once") {
   REQUIRE(c.rows.allocations.size() == 1);
   CHECK(c.allocation().sweep == 1);
   CHECK(c.rows.sweeps[1].held.empty());
-  CHECK(
-      c.rows.sweeps[2].held == "Waits for " + c.rows.sweeps[1].name + ", which has this machine.");
+  CHECK(c.rows.sweeps[2].held ==
+      "Waits for " + c.rows.sweeps[1].name + ", which uses this machine now.");
 }
 
 TEST_CASE("after an oom every larger micro-batch of the lane is skipped and no other") {
@@ -440,8 +440,7 @@ TEST_CASE("a result of unknown programs is not counted and the trial runs again"
   fold_gone(c.fold(), c.policy, c.allocation().id, {{1, records}}, "NODE_FAIL");
   CHECK(c.attempt(1).outcome() == Outcome::lost);
   CHECK_FALSE(c.attempt(1).counted);
-  CHECK(
-      c.last_cause().find("has not looked again at the programs that it ran") != std::string::npos);
+  CHECK(c.last_cause().find("whether its programs had changed") != std::string::npos);
   CHECK(c.rows.trials.at(1).state == State::planned);
   CHECK(c.rows.trials.at(1).charged == 0);
 }

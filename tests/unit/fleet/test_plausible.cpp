@@ -65,13 +65,14 @@ TEST_CASE("a result whose speed and time are not of the plan's tokens is implaus
   CHECK(said(4096, 2048, 1000).empty());
   CHECK(said(4300, 2150, 1000).empty());  // one a mean, the other a median
   CHECK(said(40960, 2048, 1000) ==
-      "tokens_per_s and train_step_ms are of 40,960 tokens per train step, but the plan has 4,096");
+      "tokens_per_s and train_step_ms together mean 40,960 tokens per train step, but the plan has "
+      "4,096");
   CHECK(said(4096, 4096, 1000) ==
-      "tokens_per_s_per_gpu and train_step_ms are of 8,192 tokens per train step on 2 GPUs, but "
-      "the plan has 4,096");
+      "tokens_per_s_per_gpu and train_step_ms together mean 8,192 tokens per train step on 2 GPUs, "
+      "but the plan has 4,096");
   CHECK_FALSE(said(4096, 2048, 0.001).empty());
   CHECK(why_implausible({{"tokens_per_s", 4096}, {"tokens_per_s_per_gpu", 4096}}, two_gpus) ==
-      "tokens_per_s is 4096, but 2 GPUs with 4096 tokens/s each have 8192");
+      "tokens_per_s is 4096, but 2 GPUs with 4096 tokens/s each make 8192");
   CHECK(
       why_implausible({{"tokens_per_s_per_gpu", 9000}, {"train_step_ms", 812}}, expected).empty());
 }

@@ -199,7 +199,7 @@ TEST_CASE("a layout that fails now and was measured before is a regression") {
   played.play([](const NewFinal&) { return 0; });
   CHECK(played.runs == 2);
   CHECK(played.plan.found[0].slower);
-  CHECK(played.plan.found[0].text == "dp2: failed twice, and was measured before");
+  CHECK(played.plan.found[0].text == "dp2: failed twice, but was measured successfully before");
 }
 
 TEST_CASE("a changed program runs in pairs with the one before it in alternating order") {

@@ -123,7 +123,7 @@ TEST_CASE("what takes longer than its partition gives waits alone, and the other
   CHECK(s.rows.trials.at(1).state == State::planned);
   CHECK(s.rows.trials.at(2).state == State::queued);
   CHECK(s.rows.trials.at(3).state == State::queued);
-  CHECK(s.held().find(" of wall time, and partition 'main' gives 15 min 0 s: it waits") !=
+  CHECK(s.held().find(" of wall time, but partition 'main' allows 15 min 0 s: it waits") !=
       std::string::npos);
   s.facts().site.partitions.at("main").longest_s = 0;
   s.decide();
@@ -227,7 +227,7 @@ TEST_CASE("nothing more is asked for while others wait") {
   s.trials(1, 2);
   s.facts().site.partitions["main"].others_waiting = 2;
   CHECK(s.made() == 1);
-  CHECK(s.held() == "limits.yield: 2 jobs of others wait for nodes of 'main'");
+  CHECK(s.held() == "limits.yield: 2 jobs of other users wait for nodes of 'main'");
   CHECK_FALSE(s.allocation().draining);
   SUBCASE("or who waits, waits for another partition") {
     s.facts().site.partitions["main"].others_waiting = 0;
@@ -309,13 +309,13 @@ TEST_CASE("no more jobs than Slurm lets one have") {
   SUBCASE("by account") {
     s.facts().site.accounts = {{"lab", {3, "normal"}}};
     CHECK(s.made() == 3);
-    CHECK(s.held() == "Slurm allows you 3 jobs in the queue (account 'lab'), and you have as many");
+    CHECK(s.held() == "you have reached your limit in Slurm: 3 jobs in the queue (account 'lab')");
   }
   SUBCASE("by QOS, whose limit takes the place of the account's") {
     s.facts().site.accounts = {{"lab", {3, "normal"}}};
     s.facts().site.most_jobs_by_qos = {{"normal", 1}, {"long", 5}};
     CHECK(s.made() == 1);
-    CHECK(s.held() == "Slurm allows you 1 job in the queue (QOS 'normal'), and you have as many");
+    CHECK(s.held() == "you have reached your limit in Slurm: 1 job in the queue (QOS 'normal')");
     s.facts().qos = {{.value = "long"}};
     CHECK(s.made() == 5);
   }

@@ -333,7 +333,7 @@ TEST_CASE("what can't be read is lost without charge, whatever its lead said") {
   c.decide();
   c.line(Started{.attempt = 1});
   RecordsSummary unreadable;
-  unreadable.unreadable = "its folder can't be read: Permission denied";
+  unreadable.unreadable = "the attempt's folder can't be read: Permission denied";
   (void)c.world.take_changes();
   c.line(Ended{.attempt = 1, .ending = {.outcome = Outcome::completed}}, unreadable);
   const auto& put = std::get<PutAttempt>(c.world.changes().front());

@@ -173,7 +173,7 @@ TEST_CASE("a verb says counts by state and outcome, then what it did") {
   CHECK(lines(resume.steps()) ==
       "resume: 2 trials: 1 cancelled, 1 lost\n"
       "'s' resumed: 1 planned again, 0 had not ended.\n"
-      "1 trial cancelled by name: --cancelled resumes them too.");
+      "Not resumed: 1 trial cancelled by name. --cancelled resumes them too.");
   resume.request.cancelled = true;
   CHECK(resume.steps()->trials.size() == 2);
 

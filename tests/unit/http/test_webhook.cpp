@@ -164,8 +164,8 @@ TEST_CASE("what fails is tried again a few times and then dropped without the se
   }
   CHECK_FALSE(notifier->busy());
   REQUIRE(said.size() == 2);
-  CHECK(said[0] == "notify: " + server.url("") + " answered 503; it is tried again");
-  CHECK(said[1].find("given up after 5 tries") != std::string::npos);
+  CHECK(said[0] == "notify: " + server.url("") + " answered 503; the notice will be sent again");
+  CHECK(said[1].find("gave up after 5 tries") != std::string::npos);
   for (const auto& line : said)
     CHECK(line.find("secret") == std::string::npos);
 }
@@ -191,7 +191,7 @@ TEST_CASE("nothing is sent where the secret can be read by others or nobody list
   while (said.empty() && std::chrono::steady_clock::now() < deadline)
     said = unheard->poll();
   REQUIRE(said.size() == 1);
-  CHECK(said[0].find("it is tried again") != std::string::npos);
+  CHECK(said[0].find("will be sent again") != std::string::npos);
   CHECK(said[0].find("hidden") == std::string::npos);
   CHECK(unheard->busy());
 }

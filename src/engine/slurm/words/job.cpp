@@ -143,7 +143,7 @@ constexpr std::array<ReasonRow, 27> reasons{{
     {"BadConstraints", true, "no node fits its request: see the site file's constraint"},
     {"ReqNodeNotAvail", false, "a node that it needs is down, drained or reserved: see 'sinfo -R'"},
     {"NodeDown", false, "a node that it needs is down: see 'sinfo -R'"},
-    {"PartitionDown", false, "the partition does not start jobs now"},
+    {"PartitionDown", false, "the partition does not start jobs at the moment"},
     {"PartitionInactive", false, "the partition is switched off"},
     {"PartitionNodeLimit", false,
         "it asks for more (or fewer) nodes than the partition allows: use another partition"},
