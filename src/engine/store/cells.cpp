@@ -57,7 +57,9 @@ class Labels {
     const auto [found, added] = map.try_emplace(held, names_.size());
     if (added) names_.push_back(row.text(column));
     if (names_.size() > most_labels)
-      fail(FaultKind::invalid_input, "a heatmap has no room for so many rows or columns");
+      fail(FaultKind::invalid_input,
+          "the heatmap would have too many rows or columns: choose another axis with --rows or "
+          "--cols, or select fewer trials with --where");
     return found->second;
   }
   std::unordered_map<std::int64_t, std::uint64_t> integers_;

@@ -181,7 +181,7 @@ void FinalStandings::read(SweepId sweep, std::int32_t nodes) {
   for (const FinalCell& cell : final_cells(rows, 0)) {
     auto held = held_finals(cell, rows, settings);
     if (!held) continue;
-    if (one_machine) held->finals.verdicts.front().not_confirmed = "this machine is the only one.";
+    if (one_machine) held->finals.verdicts.front().not_confirmed = "there is only this machine.";
     FinalStanding standing{*std::move(held), {}};
     for (const auto& [finalist, runs] : standing.held.runs)
       standing.measured.insert(runs.begin(), runs.end());

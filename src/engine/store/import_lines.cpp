@@ -79,16 +79,18 @@ class LineHere {
       refuse(fmt::format("a line of {} bytes; the longest is {}", line.size(), longest_line));
     const auto parts = take_apart(line);
     if (!parts)
-      refuse("this is no whole line of an export: `shardsweep export FOLDER` writes them");
+      refuse(
+          "the line is incomplete or not from an export; `shardsweep export FOLDER` writes such "
+          "files");
     const std::string& text = parts->object;
     auto json = OrderedJson::parse(text, nullptr, false);
-    if (!json.is_object()) refuse("this is no JSON object");
+    if (!json.is_object()) refuse("the line is not a JSON object");
     if (parts->said != check_of(text))
       refuse(
-          fmt::format("{}was edited: its text gives the check {}, and it says {}. What was "
-                      "measured is not edited: export it anew",
+          fmt::format("{}was edited: its checksum is {}, but it says {}. Measurements can't be "
+                      "edited: export them again",
               thing_of(json), check_of(text), escaped(parts->said)));
-    if (dump_of_line(json) != text) refuse("this is not written as export writes it");
+    if (dump_of_line(json) != text) refuse("the line is not in the form that export writes");
     return json;
   }
 
@@ -120,10 +122,8 @@ class LineHere {
 
   void refuse_rest(const OrderedJson& json) const {
     if (!json.empty())
-      refuse(
-          fmt::format("'{}' is no key that this program knows; a newer shardsweep may have "
-                      "written it",
-              escaped(json.begin().key())));
+      refuse(fmt::format(
+          "unknown key '{}'; a newer shardsweep may have written it", escaped(json.begin().key())));
   }
 
   [[nodiscard]] std::int64_t integer(const std::string& key, const OrderedJson& value) const {
@@ -209,7 +209,7 @@ class LinesIntoInbox {
     for (std::int64_t number = 1; !rest.empty(); ++number) {
       const LineHere here(from_.where, number);
       const auto end = rest.find('\n');
-      if (end == std::string_view::npos) here.refuse("the last line is torn");
+      if (end == std::string_view::npos) here.refuse("the last line is incomplete");
       auto json = here.checked(rest.substr(0, end));
       rest.remove_prefix(end + 1);
       if (number == 1) {
@@ -223,7 +223,7 @@ class LinesIntoInbox {
     }
     if (result_.trials != said_trials_)
       LineHere(from_.where, 1)
-          .refuse(fmt::format("'trials' is {}, and {} follow: lines are missing, or too many",
+          .refuse(fmt::format("'trials' is {}, but {} follow: lines are missing or were added",
               said_trials_, result_.trials));
     for (const auto& [number, slug] : finals_) {
       if (!slugs_.contains(slug))
@@ -261,18 +261,18 @@ class LinesIntoInbox {
       const bool may_be_below = name == "exit_code" || name == "signal" || name == "loss";
       if (may_be_below || !((integer != nullptr && *integer < 0) || (real != nullptr && *real < 0)))
         continue;
-      here.refuse(fmt::format("'{}' is no number below 0", name));
+      here.refuse(fmt::format("'{}' must not be below 0", name));
     }
     const auto outcome = values.find("outcome");
     if (outcome != values.end() && !outcome_from(text_in(values, "outcome")))
-      here.refuse(
-          fmt::format("'outcome' is no outcome: {}", in_quotes(text_in(values, "outcome"))));
+      here.refuse(fmt::format(
+          "'outcome' is not a known outcome: {}", in_quotes(text_in(values, "outcome"))));
   }
 
   void head(const LineHere& here, OrderedJson& json) {
     const auto format = json.find(lines_format_key);
     if (format == json.end() || !format->is_number_integer())
-      here.refuse("this is no export of a sweep: `shardsweep export FOLDER` writes them");
+      here.refuse("the file is not an export of a sweep; `shardsweep export FOLDER` writes one");
     if (*format > lines_format)
       fail(FaultKind::rejected,
           fmt::format("{}:1: an export of format {}; this program reads format {}. A newer "
@@ -319,7 +319,8 @@ class LinesIntoInbox {
     if (json.contains("table")) {
       submitted_.source = std::get<std::string>(here.take(json, {.name = "table", .key = "table"}));
       submitted_.resolved = submitted_.source;
-      if (!from_.file.empty()) here.refuse("a table has no sweep file, and there is one");
+      if (!from_.file.empty())
+        here.refuse("an imported table has no sweep file, but there is one beside it");
       return;
     }
     const auto check = std::get<std::string>(here.take(json, {.name = "file", .key = "file"}));
@@ -327,8 +328,8 @@ class LinesIntoInbox {
       here.refuse("the sweep file beside it is missing: copy it from the same export");
     if (check != check_of(from_.file))
       here.refuse(
-          fmt::format("the sweep file beside it was edited or is another: its checksum is {}, the "
-                      "export says {}",
+          fmt::format("the sweep file beside it was edited or belongs to another export: its "
+                      "checksum is {}, the export says {}",
               check_of(from_.file), in_quotes(check)));
     submitted_.resolved = from_.file;
     submitted_.source =
@@ -382,12 +383,12 @@ class LinesIntoInbox {
         here.refuse("the attempts are not in the order of their numbers");
       last = integer_in(attempt, "number");
       if (integer_in(attempt, "counted") != 0 && std::exchange(counted, true))
-        here.refuse("two attempts are counted");
+        here.refuse("two attempts of the trial are counted");
       result_.last = std::max(result_.last, integer_in(attempt, "ended_at"));
       attempts.run(attempt);
     }
     if (text_in(values, "outcome") == name(Outcome::completed) && !counted)
-      here.refuse("it completed, and no attempt is counted");
+      here.refuse("the trial completed, but none of its attempts is counted");
     trials.run(values);
     results.run(values);
   }
@@ -435,7 +436,7 @@ class LinesIntoInbox {
     check_point(here, values);
     if (integer_in(values, "counted") != 0 &&
         (!is_measured || text_in(values, "outcome") != name(Outcome::completed)))
-      here.refuse("an attempt is counted, and has not completed with a measurement");
+      here.refuse("an attempt is counted, but did not complete with a measurement");
     return values;
   }
 

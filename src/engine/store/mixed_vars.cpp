@@ -38,7 +38,7 @@ std::string mixed_vars_text(const std::vector<MixedVar>& mixed) {
   std::string text;
   for (const auto& var : mixed)
     text += fmt::format(
-        "{}A cell holds {} values of {}: its layout says which was the fastest. For one value "
+        "{}Each cell compares {} values of {}, and its layout names the fastest one. For one value "
         "add --where \"{} = {}\".",
         text.empty() ? "" : " ", var.values, var.name, var.name, value_literal(var.one));
   return text;

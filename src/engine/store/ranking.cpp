@@ -506,7 +506,7 @@ std::string best_vars_text(const std::vector<AnsweredCell>& cells) {
   const auto all = told.size();
   if (all > most_told) {
     told.resize(most_told);
-    told.push_back(fmt::format("So for {} more cells.", all - most_told));
+    told.push_back(fmt::format("The same holds for {} more cells.", all - most_told));
   }
   return fmt::format("{}", fmt::join(told, "\n"));
 }

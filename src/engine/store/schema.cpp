@@ -115,8 +115,8 @@ void require_current(Database& database, const std::filesystem::path& lock) {
   refuse_strangers(database, version, known);
   if (version == 0) {
     fail(FaultKind::unavailable,
-        fmt::format("{} has no tables yet. A daemon that has just started makes them; "
-                    "`shardsweep run SWEEP.yaml` starts one where none runs.",
+        fmt::format("{} has no tables yet. A daemon makes them when it starts; `shardsweep run "
+                    "SWEEP.yaml` starts one if none runs.",
             database.name()));
   }
   if (version >= known) return;

@@ -67,7 +67,7 @@ class Starter {
     if (++starts_ > most_starts) {
       say_troubles(session_);
       return fault(FaultKind::unavailable,
-          fmt::format("the daemon does not stay up; the end of {}:\n{}",
+          fmt::format("the daemon ends whenever it is started; the last lines of {}:\n{}",
               session_.home.log().string(), end_of_log(session_.home)));
     }
     SHARDSWEEP_ASSIGN(child_,

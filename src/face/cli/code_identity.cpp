@@ -125,7 +125,8 @@ Result<fs::path> spelled_root(const fs::path& folder, const fs::path& root) {
     spelled = part == "." ? spelled : spelled.parent_path();
   if (!error && fs::canonical(spelled, error) == root) return spelled;
   return fault(FaultKind::invalid_input,
-      fmt::format("'snapshot: git': {} leads through a link within the tree. Name it {}.",
+      fmt::format(
+          "'snapshot: git': the path {} goes through a link inside the tree. Write {} instead.",
           folder.string(), (root / below).string()));
 }
 
@@ -148,7 +149,8 @@ Result<SpelledTree> tree_of(const Session& session, const RunnerSpec& runner) {
   fs::path folder = folder_of(runner).lexically_normal();
   if (!folder.is_absolute())
     return fault(FaultKind::invalid_input,
-        fmt::format("'snapshot' needs a folder to take it of, and 'cwd' is '{}'",
+        fmt::format(
+            "'snapshot' copies the folder 'cwd', so 'cwd' must be a path from '/'; it is '{}'",
             runner.trainer.directory));
   if (!folder.has_filename()) folder = folder.parent_path();
   if (runner.snapshot == SnapshotKind::git) return tree_by_git(runner, folder);

@@ -62,8 +62,8 @@ Result<std::string> block_of(const Session& session, const NamedPoint& one, bool
   const std::string head = head_of(one);
   if (words == as_batch_script && !one.sweep->container.empty())
     return fault(FaultKind::invalid_input,
-        "it runs in a container, which a script of its own does not enter; "
-        "'shardsweep render' shows what it is given");
+        "the sweep runs in a container, and a separate batch script would not enter it; "
+        "'shardsweep render' shows the command line, files and environment");
   if (words == as_batch_script)
     return batch_script(*one.sweep, one.point,
         {.name = one.sweep->name,
@@ -249,7 +249,8 @@ void declare_emit(Grammar& grammar) {
       .one_of_or_own_trainer(words);
   grammar
       .option("--from-args", own.from_args, "TEXT",
-          "Where this layout ranks: a trainer's present flags, or a file (@FILE).")
+          "Show where your present layout ranks: the trainer's flags as text, or a file of them "
+          "(@FILE).")
       .not_with("--emit");
   grammar
       .option("--for", own.log, "TRAINER",
@@ -260,7 +261,7 @@ void declare_emit(Grammar& grammar) {
       .only_with("--from-args");
   grammar
       .option("--gpus", own.gpus, "N",
-          "With --from-args: GPUs of the run, where the sweep has several worlds.")
+          "With --from-args: GPUs of the run, if the sweep has several GPU counts.")
       .only_with("--from-args");
 }
 

@@ -202,8 +202,8 @@ Result<ExitCode> rank_in_plan(const Session& session, const PlannedSweep& planne
   }
   if (table.rows.empty())
     return fault(FaultKind::invalid_input,
-        fmt::format("{} on {} is no point of '{}'. Its axes have to hold it: "
-                    "'shardsweep plan' lists the points.",
+        fmt::format("{} on {} is not a point of '{}': add its values to the axes. 'shardsweep "
+                    "plan' lists the points.",
             layout_text(wanted), counted(wanted.gpus(), "GPU"), planned.sweep.name));
   const bool any_speed = std::any_of(planned.plan.trials.begin(), planned.plan.trials.end(),
       [](const auto& trial) { return trial.prediction.tokens_per_s_per_gpu > 0; });
@@ -245,7 +245,7 @@ Result<ExitCode> rank_among_results(const Session& session) {
                     "--from-args' predicts it.",
             layout_text(wanted), counted(wanted.gpus(), "GPU")));
   if (empty_cells > 0)
-    say(fmt::format("Not shown: {} with this layout where nothing is measured yet.",
+    say(fmt::format("Not shown: {} with this layout, because nothing is measured there yet.",
         counted(empty_cells, "cell")));
   return print_table(table,
       table_style(session,

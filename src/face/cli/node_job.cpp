@@ -72,7 +72,7 @@ Result<std::string> run_on_a_node(
   fs::remove(log, ignored);
   if (!output) {
     return fault(FaultKind::unavailable,
-        fmt::format("no node was given: {}; {}", output.error().what, cancelled(name)));
+        fmt::format("the job got no node: {}; {}", output.error().what, cancelled(name)));
   }
   if (output->exit_code == 0 && said) return *said;
   return fault(FaultKind::unavailable,

@@ -79,7 +79,7 @@ std::vector<std::string> beyond_partitions(
   }
   std::vector<std::string> notes;
   const auto note = [&](std::int64_t trials, const std::optional<std::string>& why) {
-    notes.push_back(fmt::format("{} of {} can't start, and would wait: {} {}. {}.", trials,
+    notes.push_back(fmt::format("{} of {} can't start and would wait for ever: {} {}. {}.", trials,
         counted(std::ssize(planned.plan.trials), "trial"), trials == 1 ? "it needs" : "they need",
         why.value_or(""), beyond_advice));
   };

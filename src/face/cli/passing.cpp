@@ -20,8 +20,8 @@ namespace {
 
 Fault missing_in(const std::string& sweep, const std::vector<std::string>& names) {
   return {FaultKind::invalid_input,
-      fmt::format("{}, and '{}' passes {} on to its ranks. Set {} and try again; nothing "
-                  "was changed.",
+      fmt::format(
+          "{}, but '{}' passes {} on to its ranks. Set {} and try again; nothing was changed.",
           missing_text(names), sweep, names.size() == 1 ? "it" : "them",
           names.size() == 1 ? "it" : "them")};
 }
@@ -88,7 +88,7 @@ std::map<std::string, std::string> take_secrets(SiteSpec& site) {
 void say_missing(const PlannedSweep& planned) {
   const auto& missing = planned.passed.missing;
   if (!missing.empty())
-    say_notes({missing_text(missing) + ", and the sweep is not submitted without"});
+    say_notes({missing_text(missing) + ", so the sweep can't be submitted yet"});
 }
 
 void say_withheld(const SweepSpec& sweep) {

@@ -351,17 +351,19 @@ namespace {
 Result<SiteAccess> outside_access(const Session& session, const SweepSpec& sweep) {
   const auto refuse = [&](std::string_view key, std::string_view why) {
     return fault(FaultKind::invalid_input,
-        fmt::format("'{}' has {}, and {}. Remove it to hand its points out "
-                    "(--backend outside).",
+        fmt::format("'{}' has the key {}, but {}. Remove the key to hand its points out (--backend "
+                    "outside).",
             sweep.name, key, why));
   };
   if (sweep.measure.finalists > 0)
-    return refuse("measure.finalists", "finals run in one allocation of ours");
+    return refuse("measure.finalists", "finals run in a job that shardsweep starts itself");
   if (sweep.side_runs.profile)
-    return refuse("profile", "the profiler is started in allocations of ours");
+    return refuse("profile", "the profiler runs in a job that shardsweep starts itself");
   if (sweep.side_runs.memory)
-    return refuse("memory_snapshot", "the run that writes it starts in allocations of ours");
-  if (sweep.prove) return refuse("prove", "single ranks run in allocations of ours");
+    return refuse(
+        "memory_snapshot", "the run that writes it is in a job that shardsweep starts itself");
+  if (sweep.prove)
+    return refuse("prove", "single ranks run in a job that shardsweep starts itself");
   SHARDSWEEP_ASSIGN(SiteAccess access, this_machine_site(session));
   access.backend = Backend::outside;
   return access;
@@ -406,8 +408,8 @@ Result<SiteAccess> choose_backend(const Session& session, const SweepSpec& sweep
   }
   if (options.here) return this_machine_site(session);
   return fault(FaultKind::invalid_input,
-      fmt::format("'{}' is a sweep for cluster '{}'; to run it on this machine say "
-                  "--backend local --here",
+      fmt::format(
+          "'{}' is a sweep for cluster '{}'; to run it on this machine, add --backend local --here",
           sweep.name, sweep.cluster.name));
 }
 
@@ -475,7 +477,7 @@ Result<Fits> condition(const SweepSpec& sweep, std::string_view name, std::strin
     for (const AxisInfo& one : axes())
       names.push_back(one.name);
     return fault(FaultKind::invalid_input,
-        fmt::format("no axis is called {}{} A point is a number, or such as "
+        fmt::format("no axis is called {}{} Write a point as its number, or as values such as "
                     "tp=2,micro_batch=4.",
             in_quotes(name), nearest(name, names).empty() ? "." : did_you_mean(name, names)));
   }
@@ -492,8 +494,7 @@ Result<std::vector<Fits>> conditions(const SweepSpec& sweep, const std::string& 
     const auto equals = piece.find('=');
     if (equals == std::string_view::npos)
       return fault(FaultKind::invalid_input,
-          fmt::format("{} is no point; write a number, or such as "
-                      "tp=2,micro_batch=4",
+          fmt::format("{} is not a point; write its number, or values such as tp=2,micro_batch=4",
               in_quotes(text)));
     SHARDSWEEP_ASSIGN(Fits fits,
         condition(sweep, trimmed(piece.substr(0, equals)),
@@ -512,7 +513,7 @@ Result<std::vector<const PlannedTrial*>> points_meant(
   if (const auto number = number_from<std::size_t>(text)) {
     if (*number < 1 || *number > trials.size())
       return fault(FaultKind::invalid_input,
-          fmt::format("the plan has trials 1 to {}, and no {}", trials.size(), *number));
+          fmt::format("the plan has trials 1 to {}, but no {}", trials.size(), *number));
     return std::vector<const PlannedTrial*>{&trials[*number - 1]};
   }
   std::vector<Fits> wanted;

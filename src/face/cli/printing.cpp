@@ -88,8 +88,8 @@ Result<Options> formed_by_output(
   Options formed = options;
   const bool to_terminal = options.out.empty() && ::isatty(STDOUT_FILENO) == 1;
   if (formed.picture == PictureForm::png && to_terminal)
-    return fault(
-        FaultKind::invalid_input, "A PNG is no text for a terminal. Name a file with -o FILE.");
+    return fault(FaultKind::invalid_input,
+        "A PNG can't be printed on a terminal. Name a file with -o FILE.");
   if (options.out.empty() || options.format_given) return formed;
   const auto ending = std::filesystem::path(options.out).extension().string();
   const auto form = ending == ".md" ? "markdown" : ending.empty() ? "" : ending.substr(1);

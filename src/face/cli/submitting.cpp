@@ -40,7 +40,8 @@ namespace {
 Result<void> read_back(const SubmittedSweep& submission, const std::filesystem::path& presets) {
   const auto refuse = [&](const Fault& why) {
     return fault(FaultKind::invalid_input,
-        fmt::format("'{}' is not submitted: no daemon could read what is stored of it: {}",
+        fmt::format(
+            "'{}' is not submitted, because a daemon could not read it back from the database: {}",
             submission.sweep->name, why.what));
   };
   const auto sweep = load_sweep_text(submission.resolved, submission.sweep->name, {presets, {}});

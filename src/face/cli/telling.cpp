@@ -382,13 +382,10 @@ std::string sentence(const SweepSpec& sweep, const Untold& one) {
   }
   const std::string what = advice(sweep, one);
   if (one.values.size() > 1)
-    return fmt::format(
-        "Nothing tells the trainer {} ({}): it would do the same for all of them. "
-        "{}.",
+    return fmt::format("The trainer is not given {} ({}), so all of these would run alike. {}.",
         axis.name, fmt::join(values, ", "), what);
   return fmt::format(
-      "Nothing tells the trainer {} {}. {}, or write 'told: [{}]' if the program "
-      "does it by itself.",
+      "The trainer is not given {} {}. {}, or write 'told: [{}]' if the program sets it by itself.",
       axis.name, values.front(), what, axis.name);
 }
 
@@ -408,9 +405,9 @@ std::string untold_model_text(const SweepSpec& sweep) {
   if (what.empty()) return {};
   const std::string name = what.substr(0, what.find(' '));
   return fmt::format(
-      "Nothing tells the trainer {}: it would train another model under that name. Put {{{}}} into "
-      "'argv' or one of 'files', or write 'told: [{}]' if the program does it by itself; a trainer "
-      "that has no word for it can't train this model.",
+      "The trainer is not given {}, so it would train another model under that name. Put {{{}}} "
+      "into 'argv' or one of 'files', or write 'told: [{}]' if the program sets it by itself; a "
+      "trainer that has no setting for it can't train this model.",
       what, name, name);
 }
 

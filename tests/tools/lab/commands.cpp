@@ -292,7 +292,7 @@ extern const Command command_figures{.name = "figures",
                   "Lines that `scripts/bench --append FILE` has written.")
               .required();
           grammar.option("names", options.names, "NAME", "Figures. Default: all.");
-          grammar.option("--resolve", own.resolve, "SHARE", "A change of less than this is SAME.")
+          grammar.option("--resolve", own.resolve, "SHARE", "A change smaller than this is SAME.")
               .with_default();
           grammar.flag("--points", own.points,
               "Print a row for each measurement with its verdict, as csv and json do.");

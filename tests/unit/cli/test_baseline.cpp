@@ -36,14 +36,16 @@ TEST_CASE("a baseline comes back as it was kept") {
 }
 
 TEST_CASE("what is no baseline is refused with its line") {
-  CHECK(why("").find("b.jsonl:1: this is no baseline") == 0);
+  CHECK(why("").find("b.jsonl:1: the file is not a baseline") == 0);
   CHECK(why("[1]\n").find("this is no baseline") != std::string::npos);
   CHECK(why("{\"shardsweep_baseline\":2,\"columns\":[]}\n").find("A newer shardsweep") !=
       std::string::npos);
   CHECK(why("{\"shardsweep_baseline\":1,\"columns\":[\"layout\"]}\n")
             .find("the column 'tokens_per_s_per_gpu' is missing") != std::string::npos);
   const auto text = baseline_text(kept_layouts());
-  CHECK(why(text + "nothing\n").find("b.jsonl:4: this is no JSON object") == 0);
-  CHECK(why(text + "{\"speed\":1}\n").find("'speed' is none of the columns") != std::string::npos);
-  CHECK(why(text + "{\"model\":[1]}\n").find("'model' is a number or a text") != std::string::npos);
+  CHECK(why(text + "nothing\n").find("b.jsonl:4: the line is not a JSON object") == 0);
+  CHECK(
+      why(text + "{\"speed\":1}\n").find("'speed' is not a column of line 1") != std::string::npos);
+  CHECK(why(text + "{\"model\":[1]}\n").find("'model' must be a number or a text") !=
+      std::string::npos);
 }

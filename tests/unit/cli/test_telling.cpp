@@ -188,7 +188,7 @@ TEST_CASE("a conditional word tells no more values apart than it has") {
   CHECK(untold_axes(sweep, product_of({{"zero", {0, 1}}})).empty());
   const auto found = untold_axes(sweep, product_of({{"zero", {0, 1, 2}}}));
   CHECK(untold_text(sweep, found) ==
-      "Nothing tells the trainer zero (0, 1, 2): it would do the same for all of them. Add "
+      "The trainer is not given zero (0, 1, 2), so all of these would run alike. Add "
       "\"{zero=1?--use-distributed-optimizer}\", \"{zero>1?--use-megatron-fsdp}\", "
       "\"{zero>1?--data-parallel-sharding-strategy={zero=2?optim_grads:optim_grads_params}}\", "
       "\"{zero>1?--ckpt-format=fsdp_dtensor}\" to 'argv'.");
@@ -248,9 +248,9 @@ TEST_CASE("a size or a type of the trainer's own choice is told, though it has o
   CHECK(untold_axes(megatron, trials).empty());
   megatron.runner.trainer.argv = {"train"};  // which trains in fp32
   const auto found = untold_axes(megatron, trials);
-  CHECK(untold_text(megatron, found) ==
-      "Nothing tells the trainer dtype bf16. Add \"{dtype=bf16?--bf16}\" to 'argv', or write "
-      "'told: [dtype]' if the program does it by itself.");
+  CHECK(untold_text(megatron, found) == "The trainer is not given dtype bf16. Add \\" {
+    dtype = bf16 ? --bf16
+  }\\" to 'argv', or write 'told: [dtype]' if the program sets it by itself.");
   CHECK(untold_axes(megatron, product_of({{"dtype", {1}}})).empty());
   megatron.runner.trainer.argv.emplace_back("{dtype=bf16?--bf16}");
   CHECK(untold_axes(megatron, trials).empty());

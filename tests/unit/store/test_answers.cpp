@@ -46,9 +46,11 @@ TEST_CASE("what others used of the CPUs is read back, and the lead is open by it
   CHECK(m.best("doubts").empty());
   sqlite::Database(m.file, sqlite::OpenMode::existing, 1000)
       .execute(fmt::format("UPDATE attempts SET others_cpu = 0.4 WHERE id = {}", loaded));
-  CHECK(m.best("doubts") == "others used 40.0 % of the CPUs while dp1 tp1 pp1 mb2 ga1 z0 ran");
-  CHECK(m.best("certainty") == "open: 50.0 % ahead (1 run each), but others used the CPUs");
-  CHECK(m.best("to_settle") == "run both again while nobody else uses the CPUs");
+  CHECK(m.best("doubts") ==
+      "other processes used 40.0 % of the CPUs while dp1 tp1 pp1 mb2 ga1 z0 ran");
+  CHECK(
+      m.best("certainty") == "open: 50.0 % ahead (1 run each), but other processes used the CPUs");
+  CHECK(m.best("to_settle") == "run both again while no other process uses the CPUs");
 }
 
 TEST_CASE("a result beside a rank that never ended is doubtful") {
@@ -77,7 +79,7 @@ TEST_CASE("more GPUs that are faster each are said of both cells") {
   m.run("gpus = 1 and micro_batch = 1", 100);
   m.run("gpus = 2 and micro_batch = 1", 154);
   const std::string said =
-      "efficiency above 100 %: each of 2 GPUs does 154.0 % of what each of 1 GPU does";
+      "efficiency above 100 %: each of 2 GPUs does 154.0 % of the work that each of 1 GPU does";
   const auto reader = must(Reader::open(m.file));
   for (const auto& row : must(reader->best({.where = "model = 'tiny'"})).rows)
     CHECK(rows_of(Table{{}, {row}}).find(said) != std::string::npos);

@@ -194,8 +194,8 @@ TEST_CASE("a reader that comes before the first table is told to try again") {
   REQUIRE_FALSE(reader);
   CHECK(reader.error() ==
       Fault{FaultKind::unavailable,
-          "a.db has no tables yet. A daemon that has just started makes "
-          "them; `shardsweep run SWEEP.yaml` starts one where none runs."});
+          "a.db has no tables yet. A daemon makes them when it starts; `shardsweep run SWEEP.yaml` "
+          "starts one if none runs."});
 }
 
 TEST_CASE("events can't be changed or removed") {

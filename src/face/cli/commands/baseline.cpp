@@ -75,7 +75,8 @@ Result<std::vector<std::string>> columns_of_baseline(
       head["columns"].is_array();
   if (!is_one)
     return fault(FaultKind::invalid_input,
-        fmt::format("{}:1: this is no baseline. `shardsweep baseline set NAME` writes one.", file));
+        fmt::format(
+            "{}:1: the file is not a baseline. `shardsweep baseline set NAME` writes one.", file));
   const auto format = head["shardsweep_baseline"].get<std::int64_t>();
   if (format > baseline_format)
     return fault(FaultKind::rejected,
@@ -86,7 +87,7 @@ Result<std::vector<std::string>> columns_of_baseline(
   for (const auto& column : head["columns"]) {
     if (!column.is_string())
       return fault(FaultKind::invalid_input,
-          fmt::format("{}:1: a column's name is a text, and not {}", file, column.dump()));
+          fmt::format("{}:1: a column's name must be a text, not {}", file, column.dump()));
     columns.push_back(column.get<std::string>());
   }
   constexpr std::string_view needed[] = {
@@ -174,8 +175,8 @@ Result<fs::path> baseline_file(const Session& session, const std::string& name) 
   if (name.empty() || name.size() > longest || name.front() == '.' ||
       !std::all_of(name.begin(), name.end(), plain))
     return fault(FaultKind::invalid_input,
-        fmt::format("'{}': a baseline's name has letters, digits and '._-', begins with "
-                    "none of '.', and has at most {} characters",
+        fmt::format("'{}': a baseline's name has letters, digits and '._-', does not begin with "
+                    "'.', and has at most {} characters",
             name, longest));
   return baseline_folder(session) / (name + std::string(baseline_ending));
 }
@@ -216,16 +217,16 @@ Result<Table> baseline_from(const std::string& text, const std::string& file) {
   for (std::size_t number = 2; std::getline(lines, line); ++number) {
     const auto json = OrderedJson::parse(line, nullptr, false);
     if (!json.is_object())
-      return fault(
-          FaultKind::invalid_input, fmt::format("{}:{}: this is no JSON object", file, number));
+      return fault(FaultKind::invalid_input,
+          fmt::format("{}:{}: the line is not a JSON object", file, number));
     auto& row = table.rows.emplace_back(table.columns.size());
     for (const auto& [name, value] : json.items()) {
       const auto column = std::find(table.columns.begin(), table.columns.end(), name);
       if (column == table.columns.end() || !is_baseline_value(value))
         return fault(FaultKind::invalid_input,
             column == table.columns.end()
-                ? fmt::format("{}:{}: '{}' is none of the columns of line 1", file, number, name)
-                : fmt::format("{}:{}: '{}' is a number or a text, and not {}", file, number, name,
+                ? fmt::format("{}:{}: '{}' is not a column of line 1", file, number, name)
+                : fmt::format("{}:{}: '{}' must be a number or a text, not {}", file, number, name,
                       value.dump()));
       row[static_cast<std::size_t>(column - table.columns.begin())] = value_of_baseline(value);
     }

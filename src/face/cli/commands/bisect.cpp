@@ -65,7 +65,7 @@ Result<BisectedLayout> layout_of_trial(const Session& session, const std::string
   SHARDSWEEP_ASSIGN(const auto found, reader->trials({.names = {trial}, .hidden = true}));
   if (found.empty())
     return fault(FaultKind::invalid_input,
-        fmt::format("'{}' is no sweep file, and no sweep or trial of the database", trial));
+        fmt::format("'{}' is neither a sweep file nor a sweep or trial of the database", trial));
   const ReportedTrial& first = found.front();
   BisectedLayout layout;
   SHARDSWEEP_ASSIGN(const auto text, reader->resolved(first.sweep));
@@ -495,11 +495,13 @@ extern const Command command_bisect{.name = "bisect",
           grammar.option("--point", options.trainer.point, "POINT",
               "Which layout of a sweep file with several: its number in 'plan', or "
               "values such as tp=2,micro_batch=4.");
-          grammar.option("--resolve", own.resolve, "SHARE", "A change of less than this is none.")
+          grammar
+              .option(
+                  "--resolve", own.resolve, "SHARE", "A change smaller than this counts as none.")
               .with_default();
           grammar
               .option("--most-pairs", own.most_pairs, "N",
-                  "Most pairs of runs in a step. After these it is passed over.")
+                  "Most pairs of runs in a step. A version that is undecided then is skipped.")
               .with_default()
               .whole_number(2, 500);
           grammar.option("--set", options.set, "KEY=VALUE", "Override a value of the sweep file.");

@@ -299,7 +299,7 @@ extern const Command command_calibrate{.name = "calibrate",
                   "Number format. Default: bf16 on GPUs, fp32 without.")
               .offers({"bf16", "fp32", "fp64"});
           grammar.option("--nodes", options.asked.nodes, "N",
-              "Also run on so many nodes, to measure the links between them.");
+              "Also run on this many nodes, to measure the links between them.");
           grammar.backend();
           grammar.format();
         },

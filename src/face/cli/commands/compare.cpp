@@ -189,7 +189,7 @@ extern const Command command_compare{.name = "compare",
               .with_default();
           grammar
               .option("--resolve", own.resolve, "SHARE",
-                  "A change that is surely smaller than this is SAME.")
+                  "A change that is certainly smaller than this is SAME.")
               .with_default();
           grammar.option("--fail-on", own.fail_on, "slower=SHARE",
               "Exit with 1 if a layout is SLOWER by this much or more, such as slower=2%. What "

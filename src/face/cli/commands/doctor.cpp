@@ -145,7 +145,7 @@ Finding outlives_login() {
 std::vector<Finding> slurm_settings() {
   const auto output = run_command({"scontrol", "show", "config"}, {});
   if (!output || output->exit_code != 0) {
-    return {{"slurm", "bad", "'scontrol show config' gives no answer"}};
+    return {{"slurm", "bad", "'scontrol show config' does not answer"}};
   }
   const auto settings = slurm::parse_settings(output->out);
   if (!settings) return {{"slurm", "bad", settings.error().what}};
@@ -162,7 +162,7 @@ std::vector<Finding> slurm_settings() {
             settings->min_job_age_s,
             seldom
                 ? fmt::format("; set slurm.look to less than {:g} s", settings->min_job_age_s / 2)
-                : "; its measurements are kept in its files")});
+                : "; measurements of older jobs are read from their files")});
   }
   findings.push_back({"dead nodes", settings->slurmd_timeout_s > 600 ? "note" : "ok",
       fmt::format("Slurm notices a dead node after {:g} s, shardsweep after {:g} s",
@@ -177,7 +177,7 @@ Finding submit_limit() {
                       "user=" + user_name(), "format=account,maxsubmitjobs"},
           {});
   if (!output || output->exit_code != 0) {
-    return {"submit limit", "note", "not known: sacctmgr gives no answer"};
+    return {"submit limit", "note", "unknown: sacctmgr does not answer"};
   }
   std::string limits;
   for (std::size_t at = 0; at < output->out.size();) {
@@ -189,12 +189,13 @@ Finding submit_limit() {
     limits += fmt::format("{}{} jobs for account '{}'", limits.empty() ? "" : ", ",
         line.substr(bar + 1), line.substr(0, bar));
   }
-  return {"submit limit", "ok", limits.empty() ? "you have no limit of your own" : limits};
+  return {"submit limit", "ok", limits.empty() ? "Slurm sets no limit for you" : limits};
 }
 
 std::vector<Finding> slurm_findings(const SiteSpec& site) {
   if (!site.rest.url.empty()) {
-    return {{"slurm", "note", "by slurmrestd at " + site.rest.url + ": asked by the daemon"}};
+    return {{"slurm", "note",
+        "by slurmrestd at " + site.rest.url + ": not checked here, the daemon asks it"}};
   }
   if (find_on_path("sbatch").empty()) return {{"slurm", "note", "no sbatch on PATH"}};
   if (const auto probed = probe_slurm(); !probed) return {{"slurm", "bad", probed.error().what}};
@@ -217,7 +218,7 @@ Finding job_on_a_node(const Session& session, const SiteSpec& site) {
   fs::remove(probe, ignored);
   if (!output) return {"a node", "bad", output.error().what};
   if (output->compare(0, word.size(), word) == 0)
-    return {"a node", "ok", "sees the home and runs agent and shardbench"};
+    return {"a node", "ok", "the node sees your home and runs the agent and shardbench"};
   return {"a node", "bad", "the job failed: " + output->substr(0, 400)};
 }
 

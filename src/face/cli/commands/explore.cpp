@@ -57,8 +57,8 @@ Result<std::string> presets_json(const Session& session, const Words& from) {
     SHARDSWEEP_ASSIGN(const auto knowledge, knowledge_of(session, name, most_measured_runs));
     if (knowledge.family.empty())
       return fault(FaultKind::invalid_input,
-          fmt::format("'{}' is an imported table of a trainer that 'import' was not told: import "
-                      "it with --family.",
+          fmt::format(
+              "'{}' is an imported table whose trainer is unknown: import it again with --family.",
               name));
     learnt.push_back(question_of(knowledge));
   }

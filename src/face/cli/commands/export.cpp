@@ -146,13 +146,13 @@ Result<ExitCode> run_export(const Session& session) {
   if (is_sweep_folder(file)) {
     if (options.format_given || !options.where.empty())
       return fault(FaultKind::invalid_input,
-          "export: a folder has whole sweeps. Leave --format and --where out.");
+          "export: a folder always holds whole sweeps. Leave --format and --where out.");
     return export_folder(session);
   }
   if (!options.names.empty())
     return fault(FaultKind::invalid_input,
-        "export: sweeps are named for a folder. --where \"sweep = 'NAME'\" says which "
-        "results are meant.");
+        "export: sweeps can be named only if a folder is written. For a file use --where \"sweep = "
+        "'NAME'\".");
   if (file.empty() && !options.format_given)
     return fault(
         FaultKind::invalid_input, "export: name a file, or give --format csv, json or markdown.");

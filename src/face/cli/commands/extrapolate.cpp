@@ -209,9 +209,9 @@ SweepSpec sweep_of(const Target& target) {
 void say_how_sure(const std::vector<ExtrapolatedCell>& cells) {
   for (const ExtrapolatedCell& cell : cells) {
     if (cell.test.runs > 0) continue;
-    say("These intervals come from the time model alone and are untested. A test takes 19 runs of "
-        "one size, and runs of a smaller size at most as far from it as these GPUs are from "
-        "yours.");
+    say("These intervals come from the time model alone; this sweep's runs are too few to test "
+        "them. A test needs 19 runs of one size, and runs of a smaller size that is no further "
+        "from it than these sizes are from your runs.");
     return;
   }
   say("95 % intervals, from how well this sweep's small jobs predict its large ones.");
@@ -252,7 +252,8 @@ Result<ExitCode> run_extrapolate(const Session& session) {
           {"layout", "extrapolated_tokens_per_s_per_gpu", "low", "high", "gpus", "nodes", "model",
               "seq_len", "chance_to_fit"}))));
   if (!std::all_of(guesses.begin(), guesses.end(), [](const Guess& one) { return one.tells(); }))
-    say("Cannot tell where the interval's ends are more than a factor of 3 apart: measure.");
+    say("Some intervals span more than a factor of 3, so nothing can be concluded there: measure "
+        "these layouts.");
   say_how_sure(cells);
   const Target& check = cheapest(cells, targets);
   const double gpu_hours = check.trial->prediction.attempt_s * check.trial->point.gpus / hour_s;
@@ -285,7 +286,7 @@ extern const Command command_extrapolate{.name = "extrapolate",
           grammar.option("names", options.names, "SWEEP", "The sweep.").required().times(1, 1);
           grammar.option("--nodes", options.asked.nodes, "N", "Numbers of nodes, such as 16,32.");
           grammar.option(
-              "--gpus", options.asked.gpus, "N", "Numbers of GPUs, where the sweep sets gpus.");
+              "--gpus", options.asked.gpus, "N", "Numbers of GPUs, if the sweep sets gpus.");
           grammar.option("--set", options.set, "KEY=VALUE",
               "Override a value of the sweep, such as cluster.gpus_per_node=8. "
               "Repeatable.");

@@ -97,7 +97,7 @@ extern const Command command_frontier{.name = "frontier",
           grammar.output();
           grammar
               .option("--by", grammar.own<FrontierOptions>().by, "COST",
-                  "Cost that speed is held against: memory of a GPU within a cell, or nodes.")
+                  "Cost to compare speed with: memory of a GPU within a cell, or nodes.")
               .with_default()
               .one_of({"memory", "nodes"});
         },

@@ -71,7 +71,7 @@ Result<slurm::Cluster> ask_cluster(const Session& session) {
 /// Asks a node by a short job. The site file as it is so far says how to submit it.
 Result<slurm::Machine> ask_a_node(const Session& session, const slurm::Cluster& cluster) {
   SHARDSWEEP_ASSIGN(const SiteSpec site, load_site_text(slurm::site_file_text(cluster), "init"));
-  say("A short job asks a node.");
+  say("Submitting a short job that asks a node.");
   SHARDSWEEP_ASSIGN(const std::string said, run_on_a_node(session, site, asking_script(session)));
   const auto machine = slurm::parse_machine(said);
   if (!machine) return fault(FaultKind::unavailable, "the node's answer is not complete: " + said);

@@ -62,8 +62,8 @@ Result<OwnKnowledge> own_knowledge(
 void say_left_out(const OwnKnowledge& own) {
   if (own.without.empty()) return;
   say(
-      fmt::format("Not exported: {}. A trainer of no known family is known by its name alone, "
-                  "and names are in no file.",
+      fmt::format("Not exported: {}. Only its name identifies a trainer without a known family, "
+                  "and exported files hold no names.",
           fmt::join(own.without, ", ")));
 }
 
@@ -75,7 +75,7 @@ Result<ExitCode> export_knowledge(const Session& session, const std::string& fil
   say_left_out(own);
   if (own.file.runs.empty())
     return fault(FaultKind::invalid_input,
-        "nothing to export: no sweep has a run that another one can learn from");
+        "nothing to export: no sweep has a run that another sweep can learn from");
   const auto text = knowledge_text(own.file);
   if (file.empty()) {
     SHARDSWEEP_TRY(print_result(text));

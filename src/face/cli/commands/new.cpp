@@ -214,7 +214,7 @@ Result<NewSweep> sweep_to_write(const Session& session) {
       SHARDSWEEP_ASSIGN(TrainerFile own, load_trainer(options.asked.trainer));
       if (own.start.rest.empty())
         return fault(FaultKind::invalid_input,
-            fmt::format("{} does not say how it is started: 'start: {{text: …}}' does",
+            fmt::format("{} does not say how its trainer is started: add 'start: {{text: …}}'",
                 options.asked.trainer));
       sweep.trainer = &add_trainer_file(options.asked.trainer, std::move(own)).start;
     } else {
@@ -225,7 +225,7 @@ Result<NewSweep> sweep_to_write(const Session& session) {
     const std::string what = untold_shape(placeholders_in(sweep.trainer_rest), {}, model);
     if (!what.empty())
       return fault(FaultKind::invalid_input,
-          fmt::format("{} as it is written here can't be told {} of {}: it would train another "
+          fmt::format("the command line of {} can't pass on {} of {}, so it would train another "
                       "model under that name",
               sweep.trainer->name, what, model.name));
   }

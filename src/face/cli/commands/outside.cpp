@@ -37,7 +37,7 @@ Result<double> number_of(const char* option, const std::string& text, const Pars
   const auto value = parse(text);
   if (!value) return fault(FaultKind::invalid_input, fmt::format("{}: {}", option, value.error()));
   if (*value <= 0)
-    return fault(FaultKind::invalid_input, fmt::format("{}: it has to be above 0", option));
+    return fault(FaultKind::invalid_input, fmt::format("{}: must be above 0", option));
   return static_cast<double>(*value);
 }
 
@@ -108,14 +108,14 @@ extern const Command command_next{.name = "next",
               .whole_number(1, most_handed_out);
           grammar
               .option("--lease", own.lease, "DURATION",
-                  "For how long nobody else is given them. A result that comes later "
-                  "counts if nobody else has the point, and is kept beside otherwise.")
+                  "How long the points are reserved. A later result counts only if nobody else has "
+                  "the point by then; else it is stored and does not count.")
               .with_default();
           grammar.option("--as", own.worker, "NAME",
-              "Who asks. The points that NAME still holds come first, so nothing is "
+              "Name of the worker that asks. Points that it still holds come first, so nothing is "
               "lost if it was killed.");
           grammar.option("--trial", own.trial, "SLUG",
-              "This one, if it waits, in place of those that the planner chooses.");
+              "Hand out this trial, if it waits, in place of those that the planner chooses.");
           grammar.form(
               "Form: json has the command, its environment and its files.", {"table", "json"});
         },

@@ -204,13 +204,14 @@ void say_ended(const Session& session, const PlannedSweep& planned, const EndedA
   const std::size_t trials = planned.plan.trials.size();
   const std::size_t left = trials - ended.trials - ended.ruled_out;
   for (const std::string& rule : ended.rules)
-    say("The trainer has refused it twice: " + rule);
+    say("Not run, because the trainer has refused it twice: " + rule);
   say(fmt::format("{} of the {} trials have ended in {} and do not run again.{} {}", ended.trials,
       trials, session.home.database.string(),
       ended.ruled_out == 0
           ? ""
-          : fmt::format(" {} more {} refused like them and {} not start.", ended.ruled_out,
-                ended.ruled_out == 1 ? "is" : "are", ended.ruled_out == 1 ? "does" : "do"),
+          : fmt::format(" {} more {} refused for the same reason and {} not start.",
+                ended.ruled_out, ended.ruled_out == 1 ? "is" : "are",
+                ended.ruled_out == 1 ? "does" : "do"),
       left == 0 ? "None is left."
                 : fmt::format("{} left: {} GPU-hours predicted.",
                       left == 1 ? "1 is" : fmt::format("{} are", left),

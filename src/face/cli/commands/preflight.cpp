@@ -204,8 +204,8 @@ Result<ExitCode> run_preflight(const Session& session) {
             failed.size(), checks.rows.size(), fmt::join(failed, ", ")));
   if (!unclear.empty())
     say(
-        fmt::format("No node is to blame for what {} failed: all of them fail it, or it is the "
-                    "network between two nodes.",
+        fmt::format("A check of {} failed, but no single node is to blame: all nodes fail it, or "
+                    "the network between two nodes is slow.",
             fmt::join(unclear, ", ")));
   if (!failed.empty() || !unclear.empty()) return ExitCode::failed;
   const std::string open = not_judged(nodes_checked);

@@ -184,7 +184,7 @@ Table table_of(std::string_view trainer, const LogMeasurement& found) {
 void say_resolution(const LogMeasurement& found) {
   constexpr double coarse = 0.001;
   if (found.resolution < coarse) return;
-  say(fmt::format("Its numbers are rounded: differences below {:.1f} % can't be told.",
+  say(fmt::format("The log's numbers are rounded: differences below {:.1f} % can't be seen.",
       200 * found.resolution));
 }
 
@@ -209,7 +209,7 @@ std::string place_of(const std::vector<std::string>& files, std::string_view quo
 std::string_view next_step(const LogFinding& finding) {
   if (!finding.remedy.empty()) return finding.remedy;
   if (finding.strength == Strength::hint)
-    return "read what stands around this line, and logs of other ranks: it does not say why";
+    return "this line does not say why: read the lines around it, and logs of other ranks";
   if (finding.strength == Strength::symptom)
     return "read the log of the rank or process that failed first: this line only follows from it";
   if (!finding.unknown.empty())
@@ -240,7 +240,8 @@ std::string failure_in(const std::vector<std::string>& files, bool measured) {
   std::string told = fmt::format("the run failed: {}", name(finding->outcome));
   const std::string_view whose = word_of(finding->whose);
   if (finding->rule.empty())
-    told += fmt::format(" ({}; no rule knows it: held against the {})", finding->unknown, whose);
+    told +=
+        fmt::format(" ({}; no rule matches, so it counts against the {})", finding->unknown, whose);
   else
     told += fmt::format(" ({}; {} of the {})", finding->rule,
         finding->strength == Strength::hint ? "most likely a fault" : "fault", whose);
@@ -275,7 +276,8 @@ Result<ExitCode> run_read_log(const Session& session) {
   const std::string failure = failure_in(options.names, measured);
   if (!failure.empty() && log.steps.empty())
     return fault(FaultKind::rejected,
-        failure + "\nno measurement: it failed, and no train step of it could be read");
+        failure +
+            "\nno measurement: the run failed, and its log has no train step that could be read");
   if (!measured)
     return fault(FaultKind::rejected,
         fmt::format("{}{}no measurement: {}{}", failure, failure.empty() ? "" : "\n",

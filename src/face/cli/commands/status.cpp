@@ -116,7 +116,7 @@ std::string daemon_text(
     if (requests && !requests->empty())
       return fmt::format(
           "No daemon is running, and {} for one; `shardsweep daemon "
-          "--until-idle` goes on with what was asked.",
+          "--until-idle` serves what waits.",
           requests->size() == 1 ? "a request waits"
                                 : fmt::format("{} requests wait", requests->size()));
     const auto open = unattended(sweeps);
@@ -167,9 +167,9 @@ std::vector<StyledLine> lines_of(
 std::string remeasure_text(const SweepStatus& sweep, bool daemon_runs) {
   return fmt::format("{}: its best layouts are measured again at {}; {}", sweep.name,
       local_time_text(sweep.remeasure_at),
-      daemon_runs ? "the daemon does it if it is still there then."
-                  : "nobody does it: keep a daemon (`shardsweep daemon`), or run "
-                    "`shardsweep tick` from cron.");
+      daemon_runs ? "the daemon does that if it still runs then."
+                  : "no daemon runs to do that: keep one (`shardsweep daemon`), or run `shardsweep "
+                    "tick` from cron.");
 }
 
 /// Sentences, which would be wider than the table. Of one sweep they stand among its lines.
@@ -196,7 +196,7 @@ std::vector<std::string> sentences_of(const StatusLook& look) {
 std::string disk_text(const Session& session, const std::vector<SweepStatus>& sweeps) {
   const auto uses = disk_use(session.home);
   if (!uses)
-    return fmt::format("What attempts take on the disk is not known: {} can't be read.\n",
+    return fmt::format("The disk space that attempts use is unknown: {} can't be read.\n",
         session.home.attempts().string());
   const auto use_of = [&](const SweepStatus& one) {
     const auto found = uses->find(one.id);
@@ -365,7 +365,7 @@ extern const Command command_status{.name = "status",
           grammar.flag("--watch", grammar.own<StatusOptions>().watch,
               "Refresh in place every second, until Ctrl-C.");
           grammar.flag("--next", grammar.own<StatusOptions>().next,
-              "Say what to do next on this machine, as the program alone does.");
+              "Say what to do next on this machine, as `shardsweep` without a command does.");
         },
     .run = run_status};
 

@@ -123,7 +123,8 @@ Result<OwnSpecs> own_specs(const Session& session) {
         : options.asked.cluster.empty()        ? "--model and --cluster"
                                                : "--model";
     return fault(FaultKind::invalid_input,
-        fmt::format("Give {}, or --from with a sweep that has measured some.", missing));
+        fmt::format(
+            "Give {}, or --from SWEEP to take them from a sweep with measurements.", missing));
   }
   if (is_file(model)) {
     SHARDSWEEP_ASSIGN(own.model, load_model(model, session.installation.presets));
@@ -171,14 +172,13 @@ Result<std::string> family_asked(
   const bool unsaid = own.measured->family.empty();  // a table of an unknown trainer
   if (unsaid && family.empty())
     return fault(FaultKind::invalid_input,
-        fmt::format("'{}' is an imported table of a trainer that 'import' was not told: give "
-                    "--family.",
+        fmt::format("'{}' is an imported table whose trainer is unknown: give --family.",
             own.measured->name));
   if (unsaid || family == own.measured->family) return family;
   if (family.empty()) return own.measured->family;
   return fault(FaultKind::invalid_input,
-      fmt::format("'{}' was measured with the family {}: nothing in it is about {}. "
-                  "Leave --from or --family out.",
+      fmt::format("'{}' was measured with the family {}, so it teaches nothing about {}. Leave "
+                  "--from or --family out.",
           own.measured->name, own.measured->family, family));
 }
 
@@ -194,7 +194,8 @@ void keep_to_start(SuggestRequest& request) {
     const bool has_one = name == "ep" && request.model.experts == 0;  // the value 1 alone
     if (locked || has_one || (*start)->tells(name)) continue;
     request.locks.push_back({axis, false, {1}});
-    say(fmt::format("'new --trainer {}' starts no {} above 1.", (*start)->name, name));
+    say(fmt::format(
+        "'new --trainer {}' can't set {} above 1, so only 1 is suggested.", (*start)->name, name));
   }
 }
 
@@ -304,8 +305,8 @@ extern const Command command_suggest{.name = "suggest",
                   "Keep an axis at a value, such as tp=8 or recompute=full.")
               .one_at_a_time();
           grammar.option("--why-not", own.why_not, "LAYOUT",
-              "Why not this layout, such as 'tp=4 pp=2': its place, or the rule that "
-              "it breaks.");
+              "Say why not this layout, such as 'tp=4 pp=2': its rank, or the rule that it "
+              "breaks.");
           grammar.option("--dtype", own.dtype, "DTYPE", "Default: bf16, or fp32 without GPUs.")
               .one_of({dtype_words.begin(), dtype_words.end()});
           grammar.flag("--explain", own.explain,

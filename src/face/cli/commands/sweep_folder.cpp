@@ -44,8 +44,7 @@ Result<void> make_folder(const fs::path& folder) {
 Result<void> refuse_link(const fs::path& path, std::string_view what) {
   std::error_code none;
   if (!fs::is_symlink(path, none)) return {};
-  return fault(FaultKind::invalid_input,
-      fmt::format("{}: this is a link, and not a {}", path.string(), what));
+  return fault(FaultKind::invalid_input, fmt::format("{}: a link, not a {}", path.string(), what));
 }
 
 Result<void> write_reviewed(const fs::path& file, const std::string& text) {
@@ -79,8 +78,7 @@ Result<std::string> read_reviewed(const fs::path& file, std::size_t& left) {
   SHARDSWEEP_TRY(refuse_link(file, "file"));
   std::error_code why;
   if (!fs::is_regular_file(file, why))
-    return fault(
-        FaultKind::invalid_input, fmt::format("{}: this is no regular file", file.string()));
+    return fault(FaultKind::invalid_input, fmt::format("{}: not a regular file", file.string()));
   auto text = read_file(file, left);
   if (!text)
     return fault(FaultKind::invalid_input,
@@ -121,13 +119,13 @@ Result<void> read_baselines(
     SHARDSWEEP_ASSIGN(const Table kept, baseline_from(text, file.string()));
     if (baseline_text(kept) != text)
       return fault(FaultKind::invalid_input,
-          fmt::format("{}: this is not written as `baseline set` writes it", file.string()));
+          fmt::format("{}: not in the form that `baseline set` writes", file.string()));
     if (fs::exists(own, none)) {
       SHARDSWEEP_ASSIGN(const auto here, read_file(own, most_bytes_of_lines));
       if (here != text)
         return fault(FaultKind::invalid_input,
-            fmt::format("{}: the baseline '{}' is another one here: `shardsweep "
-                        "baseline remove {}` removes it",
+            fmt::format("{}: the database has another baseline '{}': `shardsweep baseline remove "
+                        "{}` removes it",
                 file.string(), name, name));
       continue;
     }
@@ -192,7 +190,8 @@ class FolderReader {
     LinesToImport from{.name = as_, .where = path.string()};
     if (!is_name(name))
       return fault(FaultKind::invalid_input,
-          fmt::format("{}: a sweep is named so that it fits a file: {}", from.where, name_rule));
+          fmt::format(
+              "{}: the file's name is not a valid name of a sweep: {}", from.where, name_rule));
     SHARDSWEEP_ASSIGN(from.lines, read_reviewed(path, left_));
     if (has_file) {
       SHARDSWEEP_ASSIGN(
@@ -203,7 +202,7 @@ class FolderReader {
         write_inbox_of_lines(inbox_ / fmt::format("{:04}-{}.db", number, name), from));
     if (as_.empty() && imported.name != name)
       return fault(FaultKind::invalid_input,
-          fmt::format("{}:1: the sweep's name is '{}', and not that of the file", from.where,
+          fmt::format("{}:1: the sweep's name is '{}', which differs from the file's", from.where,
               imported.name));
     read_.sweeps.push_back({std::move(from), std::move(imported)});
     return {};

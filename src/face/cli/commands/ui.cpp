@@ -286,7 +286,8 @@ Result<ExitCode> run_ui(const Session& session) {
     if (!session.options.db.empty() || std::filesystem::exists(session.home.database, unseen) ||
         unseen)
       return tl::unexpected(reader.error());
-    say(fmt::format("Only the explorer has something to show: {}.", reader.error().what));
+    say(fmt::format(
+        "Only the explorer works, because the database can't be read: {}.", reader.error().what));
   }
   Ui ui(session);
   const std::string token = random_hex(token_digits);
@@ -305,7 +306,7 @@ Result<ExitCode> run_ui(const Session& session) {
               }}));
   SHARDSWEEP_TRY(printed);
   if (ended == server::Ended::by_signal) return ExitCode::interrupted;
-  say("Nobody has read for so long: it has ended.");
+  say("No page was open for so long that the server has ended.");
   return ExitCode::done;
 }
 
