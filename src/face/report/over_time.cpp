@@ -264,7 +264,7 @@ std::string history_section(const ReportView& view) {
                 ? fmt::format(", in the {} cells with most layouts", most_cells)
                 : ""));
   if (!view.facts().bounds.rows.empty())
-    body += html_table(view.facts().bounds, "Bounds with which searches have stopped");
+    body += html_table(view.facts().bounds, "What was still possible when searches stopped");
   return section("How the best was found", body);
 }
 

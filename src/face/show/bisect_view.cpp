@@ -113,8 +113,8 @@ void say_share(const std::vector<BisectVersion>& versions, const BisectDecision&
       bisect_change(*whole), name_at(versions, 0), bisect_evidence(*whole)));
   if (own->share.mean < (1 - most_unexplained) * whole->share.mean)
     lines.push_back(
-        fmt::format("That is more than {} alone makes: another version in between is slower, "
-                    "too. A second bisection on either side of it would find it.",
+        fmt::format("{} alone does not explain all of that: another version in between is slower, "
+                    "too. A second bisection on each side would find it.",
             name_at(versions, decision.last)));
 }
 
@@ -124,11 +124,12 @@ void say_found(const std::vector<BisectVersion>& versions, const BisectDecision&
   const auto* own = verdict_of_step(decision, {decision.first, decision.last});
   const std::string before = name_at(versions, decision.first);
   if (decision.end == BisectEnd::unconfirmed) {
-    lines.push_back(fmt::format(
-        "Probably {} made it slower, but beside {}, which is before it, it is not: {} ({}).",
-        version.name, before,
-        own->difference == Difference::same ? "the same" : bisect_change(*own),
-        bisect_evidence(*own)));
+    lines.push_back(
+        fmt::format("{} probably made it slower, but a direct comparison with {}, the version "
+                    "before, does not show that: {} ({}).",
+            version.name, before,
+            own->difference == Difference::same ? "the same" : bisect_change(*own),
+            bisect_evidence(*own)));
   } else {
     lines.push_back(fmt::format("{} made it {} than {}, which is before it ({}).", version.name,
         bisect_change(*own), before, bisect_evidence(*own)));
@@ -139,10 +140,11 @@ void say_found(const std::vector<BisectVersion>& versions, const BisectDecision&
 
 void say_range(const std::vector<BisectVersion>& versions, const BisectRecord& record,
     const BisectDecision& decision, std::vector<std::string>& lines) {
-  lines.push_back(fmt::format(
-      "It became slower behind {}, by {} or one of the {} before it, which cannot be measured:",
-      name_at(versions, decision.first), name_at(versions, decision.last),
-      decision.last - decision.first - 1));
+  lines.push_back(
+      fmt::format("It became slower after {}: because of {}, or of one of the {} before it, which "
+                  "cannot be measured:",
+          name_at(versions, decision.first), name_at(versions, decision.last),
+          decision.last - decision.first - 1));
   for (auto place = decision.first + 1; place < decision.last; ++place) {
     const auto why = record.broken.find(place);
     lines.push_back(fmt::format("{}: {}", name_at(versions, place),
@@ -153,7 +155,7 @@ void say_range(const std::vector<BisectVersion>& versions, const BisectRecord& r
 std::string broken_text(
     const std::vector<BisectVersion>& versions, const BisectRecord& record, std::size_t place) {
   const auto why = record.broken.find(place);
-  return fmt::format("{} cannot be measured: {}. Without it nothing can be bisected.",
+  return fmt::format("{} cannot be measured: {}. Without this end there is nothing to bisect.",
       name_at(versions, place), why == record.broken.end() ? "" : why->second);
 }
 

@@ -73,7 +73,8 @@ std::string undecided_sentence(const UndecidedTrials& found) {
   if (found.open > 0)
     list += fmt::format("{}{} not ended", list.empty() ? "" : ", ", grouped(found.open));
   if (trials == 0)
-    return fmt::format("exit 3: the last control of {} runs.", names_text(found.sweeps));
+    return fmt::format(
+        "exit 3: the last control run of {} has not ended.", names_text(found.sweeps));
   return fmt::format("exit 3: {} of {} {} no final verdict: {}.{}", counted(trials, "trial"),
       names_text(found.sweeps), trials == 1 ? "has" : "have", list, advice(found));
 }

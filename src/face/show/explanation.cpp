@@ -130,7 +130,7 @@ std::vector<ExplainedPart> explained_parts(
           in_detail({{"bubble", time.bubble_s}, {"messages", time.pp_s}})));
   add("optimizer", step.update, time.update_s, "norm of the gradients, and the update");
   add("allocator", 0, guess ? guess->step_s - time.step_s : 0,
-      "near the limit it gives blocks back and asks again");
+      "near the memory limit it frees cached blocks and allocates them again");
   for (const auto& [name, value] : phases)
     parts.push_back({name, value, {}, name == "other" ? "between the phases" : ""});
   return parts;
@@ -242,12 +242,14 @@ class Findings {
     const auto& outcome = trial_.trial.outcome;
     const auto& state = trial_.trial.state;
     if (outcome.empty()) {
-      say(fmt::format("It has not ended: its state is {}. All numbers are predictions.", state));
+      say(fmt::format(
+          "The trial has not ended: its state is {}. All numbers are predictions.", state));
     } else if (outcome != name(Outcome::completed)) {
       say(fmt::format("No train step is measured: the trial ended as {}.", outcome));
     }
     const auto& mark = trial_.trial.mark;
-    if (!mark.empty()) say(fmt::format("Its measurement is marked {} and is not ranked.", mark));
+    if (!mark.empty())
+      say(fmt::format("The trial's measurement is marked {} and is not ranked.", mark));
   }
 
   void about_step(const std::vector<ExplainedPart>& parts, const std::optional<Guess>& guess) {

@@ -188,7 +188,7 @@ std::string note_of(
     add(fmt::format("Hidden: {} that {} no faster than {}.",
         counted(beaten, by == FrontierCost::memory ? "layout" : "GPU count"),
         beaten == 1 ? "is" : "are",
-        by == FrontierCost::memory ? "one that needs less memory" : "a smaller one"));
+        by == FrontierCost::memory ? "a layout that needs less memory" : "a smaller one"));
   return note;
 }
 

@@ -176,8 +176,9 @@ void doubt_other_layouts(HistorySeries& series) {
     if ((faster ? before : after).layouts.contains(layout)) continue;
     verdict.difference = Difference::undecided;
     verdict.open = Open::mixed_state;
-    verdict.reason = fmt::format("{} was not measured {}: it may be the layouts; {}", layout,
-        faster ? "before" : "afterwards", verdict.reason);
+    verdict.reason =
+        fmt::format("{} was not measured {}, so the change of layout may be the reason; {}", layout,
+            faster ? "before" : "afterwards", verdict.reason);
     series.answer.points[change.first] = verdict;
   }
 }
@@ -236,7 +237,7 @@ Value time_or_none(Timestamp at) {
 /// Evidence of a verdict, and what is not in the series any more.
 std::string note_of(const SpeedVerdict& verdict, const HistoryRun& run) {
   if (run.replaced <= 0) return verdict.reason;
-  return fmt::format("{}; this trial was measured before and replaced: {}", verdict.reason,
+  return fmt::format("{}; an earlier result of this trial was replaced: {}", verdict.reason,
       amount_text(run.replaced));
 }
 
@@ -423,7 +424,7 @@ std::string history_sentence(const HistorySeries& series) {
     const auto& levels = series.answer.levels;
     const std::string steady = series.answer.drift == 0
         ? "No sure change"
-        : fmt::format("No step, but a drift of {} from first to last",
+        : fmt::format("No sudden change, but a drift of {} from first to last",
               percent_text(levels.back() / levels.front() - 1));
     return fmt::format("{} in {} measurements. The newest is {}: {} {}{}; {}", steady,
         series.points.size(), word_of(verdict.difference), percent_text(std::abs(verdict.share)),
@@ -434,7 +435,7 @@ std::string history_sentence(const HistorySeries& series) {
   const bool in_doubt = verdict.difference == Difference::undecided;
   return fmt::format("{} by {} since {}: {}{}{}", verdict_words(verdict),
       percent_text(std::abs(verdict.share)), when_text(series.points[since].run),
-      reason.empty() ? std::string("nothing else that is known changed") : reason,
+      reason.empty() ? std::string("no other known change") : reason,
       in_doubt ? "; UNDECIDED: " + verdict.reason : std::string(),
       recovering ? fmt::format("; still {} below its best", percent_text(series.loss)) : "");
 }

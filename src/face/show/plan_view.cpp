@@ -274,12 +274,12 @@ class PlanWriter {
     if (worlds.size() > 1) world_table(worlds);
     likely_ = rehearse(sweep_, plan_);
     if (const Rehearsal& is = likely_; is.played())
-      sentence(fmt::format(
-          "The search likely takes {}{} and {} to {} GPU-hours, if predictions are off by what it "
-          "expects.",
-          is.least_runs < is.most_runs ? fmt::format("{} to ", is.least_runs) : "",
-          counted(is.most_runs, "run"), amount_text(is.least_gpu_hours),
-          amount_text(is.most_gpu_hours)));
+      sentence(
+          fmt::format("The search likely takes {}{} and {} to {} GPU-hours, if predictions are as "
+                      "far off as the search assumes.",
+              is.least_runs < is.most_runs ? fmt::format("{} to ", is.least_runs) : "",
+              counted(is.most_runs, "run"), amount_text(is.least_gpu_hours),
+              amount_text(is.most_gpu_hours)));
     std::string text = fmt::format("{} in {}: about {} GPU-hours, {} one after the other",
         counted(trial_count(), "trial"), counted(plan_.lanes, "lane"), amount_text(plan_.gpu_hours),
         duration_text(all.run_time_s));
@@ -299,8 +299,8 @@ class PlanWriter {
     sentence(text + ". Queue waits are not included.");
     if (std::any_of(plan_.trials.begin(), plan_.trials.end(), has_nominal_time))
       sentence(fmt::format(
-          "The speed of {} is unknown: these times are of a slow CPU core, and most machines "
-          "need less. `shardsweep status` corrects the time left by what has run.",
+          "The speed of {} is unknown, so these times assume a slow CPU core; most machines need "
+          "less. `shardsweep status` corrects the time left once trials have run.",
           sweep_.cluster.name));
     if (plan_.left_out_gpu_hours.empty()) return;
     sentence(fmt::format("{} GPU-hours if nothing were left out or stopped early.",
@@ -345,7 +345,7 @@ class PlanWriter {
             measure.finalists, counted(cost.cells, "cell"),
             measure.final_rounds > 0
                 ? counted(measure.final_rounds, "round")
-                : fmt::format("rounds, until a difference of {} is resolved, {} at most",
+                : fmt::format("rounds, until differences of {} can be told, {} at most",
                       percent_text(measure.resolve), cost.rounds_at_most),
             counted(cost.runs, "run"), amount_text(cost.gpu_hours)));
     if (cost.further_sets == 0) return;

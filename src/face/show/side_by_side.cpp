@@ -208,7 +208,7 @@ class Joiner {
         std::find(first_lacks_.begin(), first_lacks_.end(), true) != first_lacks_.end() ||
         std::find(second_lacks_.begin(), second_lacks_.end(), true) != second_lacks_.end();
     if (lacks && verdict.difference != Difference::same) {
-      verdict.reason = "one side lacks a var that the other names";
+      verdict.reason = "only one of the two sides has the var";
       verdict.open = Open::mixed_state;
       verdict.difference = Difference::undecided;
     }
@@ -275,7 +275,8 @@ class Joiner {
 /// all.
 std::string lacking_text(const Side& side, const std::vector<std::string>& settings) {
   if (settings.empty()) return {};
-  return fmt::format(" {} has no {}: compared with each value of {}, and nothing of it is sure.",
+  return fmt::format(
+      " {} has no {}, so it is compared with each value of {}, and no difference is certain.",
       side.name, fmt::join(settings, " and no "), settings.size() == 1 ? "it" : "them");
 }
 
@@ -294,7 +295,8 @@ SweepVerdict judge_limit(const SideBySide& both, double limit) {
   }
   if (both.worst_open >= limit) {
     return {ExitCode::done,
-        fmt::format("{} seems slower by {}, which is UNDECIDED and fails nothing: {}.",
+        fmt::format(
+            "{} seems slower by {}, but that is UNDECIDED, so --fail-on does not count it: {}.",
             both.worst_open_layout, percent_text(both.worst_open), both.worst_open_reason)};
   }
   return {};

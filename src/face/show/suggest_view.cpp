@@ -115,8 +115,8 @@ std::string_view verdict_on(const RuleCheck& check) {
 
 /// Line on offload, which keeps its default unless somebody locks it; empty if nobody can.
 std::string untried_text(const SuggestRequest& request) {
-  return can_be_asked_to_offload(request) ? "Not tried: a part in the host's memory. --lock "
-                                            "offload=optimizer or offload=all tries it.\n"
+  return can_be_asked_to_offload(request) ? "Not tried: keeping some of the state in host memory. "
+                                            "--lock offload=optimizer or offload=all tries it.\n"
                                           : "";
 }
 

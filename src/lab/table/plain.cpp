@@ -53,8 +53,9 @@ class PlainReader {
       if (axis == nullptr || axis->kind == AxisKind::model) continue;
       const auto [first, fresh] = axis_columns_.emplace(axis, name);
       if (!fresh) {
-        return table_.refuse_header(fmt::format(
-            "the columns '{}' and '{}' are one axis, '{}'", first->second, name, axis->name));
+        return table_.refuse_header(
+            fmt::format("the columns '{}' and '{}' both mean the axis '{}'; keep one of them",
+                first->second, name, axis->name));
       }
       known.insert(name);
     }
@@ -70,9 +71,11 @@ class PlainReader {
     if (!table_.has("model")) return table_.refuse_header("there is no column 'model'");
     if (!table_.has("outcome")) return table_.refuse_header("there is no column 'outcome'");
     if (table_.has("peak_memory_bytes") && table_.has("peak_memory_gib"))
-      return table_.refuse_header("both 'peak_memory_bytes' and 'peak_memory_gib'");
+      return table_.refuse_header(
+          "both 'peak_memory_bytes' and 'peak_memory_gib' are there; keep one of them");
     if (table_.has("rank") && table_.has("stage"))
-      return table_.refuse_header("both 'rank' and 'stage' say whose peak memory it is");
+      return table_.refuse_header(
+          "both 'rank' and 'stage' say whose peak memory it is; keep one of them");
     builder_.add_labels(known);
     return {};
   }

@@ -178,8 +178,8 @@ void doubt_the_runs(CellAnswer& answer, const Entry& entry) {
   const auto& run = entry.median();
   if (is_loaded(run.others_cpu))
     add(answer, DoubtKind::load,
-        fmt::format(
-            "others used {} of the CPUs while {} ran", percent_text(run.others_cpu), entry.name));
+        fmt::format("other processes used {} of the CPUs while {} ran",
+            percent_text(run.others_cpu), entry.name));
   if (run.network_ratio > 0 && std::abs(std::log(run.network_ratio)) > network_tolerance)
     add(answer, DoubtKind::network,
         fmt::format("the network had {} of its usual speed when {} ran",
@@ -261,8 +261,8 @@ void doubt_the_others(CellAnswer& answer, const std::vector<Entry>& entries,
     if (!is_loaded(run.others_cpu)) continue;
     if (run.tokens_per_s_per_gpu / (1 - std::min(run.others_cpu, 0.99)) < best) continue;
     return add(answer, DoubtKind::load,
-        fmt::format("{} is slower, but others used {} of the CPUs while it ran", entries[i].name,
-            percent_text(run.others_cpu)));
+        fmt::format("{} is slower, but other processes used {} of the CPUs while it ran",
+            entries[i].name, percent_text(run.others_cpu)));
   }
 }
 
@@ -300,7 +300,7 @@ void add_settling(CellAnswer& answer, const std::vector<Entry>& entries) {
   if (answer.layouts.size() < 2 || verdict.difference != Difference::undecided) return;
   if (verdict.open == Open::clocks) return;
   if (verdict.open == Open::load) {
-    answer.settling.text = "run both again while nobody else uses the CPUs";
+    answer.settling.text = "run both again while no other process uses the CPUs";
     return;
   }
   const double pair = entries[0].median().gpu_hours + entries[1].median().gpu_hours;
@@ -397,7 +397,7 @@ void doubt_scaling(std::vector<SizedAnswer> cells, std::string_view noun) {
     const double share = more->tokens_per_s_per_gpu / fewer->tokens_per_s_per_gpu;
     if (share <= 1 + tolerance) continue;
     const auto text =
-        fmt::format("efficiency above 100 %: each of {} does {} of what each of {} does",
+        fmt::format("efficiency above 100 %: each of {} does {} of the work that each of {} does",
             counted(cells[i].size, noun), percent_text(share), counted(cells[i - 1].size, noun));
     for (CellAnswer* answer : {cells[i - 1].answer, cells[i].answer})
       add(*answer, DoubtKind::scaling, text);

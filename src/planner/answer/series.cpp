@@ -545,13 +545,15 @@ class SeriesJudge {
   }
 
   static SpeedVerdict first_point() {
-    return {.first_runs = 1, .reason = "the first measurement: nothing is before it"};
+    return {
+        .first_runs = 1, .reason = "the first measurement, so there is none to compare it with"};
   }
 
   /// Calls a change SAME that is sure, but too small to matter.
   [[nodiscard]] SpeedVerdict too_small(SpeedVerdict verdict) const {
     verdict.difference = Difference::same;
-    verdict.reason += fmt::format(", the change itself within {}", percent_text(settings_.resolve));
+    verdict.reason +=
+        fmt::format(", but the change is smaller than {}", percent_text(settings_.resolve));
     return verdict;
   }
 
@@ -566,9 +568,8 @@ class SeriesJudge {
     const auto after = only_nodes(points_, first, end);
     if (before.empty() || after.empty() || before == after) return verdict;
     auto reason = fmt::format(
-        "the nodes changed at the same point, from {} to {}: it may be they. A run of today on "
-        "{} "
-        "would decide it; {}",
+        "the nodes changed at the same time, from {} to {}, and may be the reason. A run on {} "
+        "today would decide it; {}",
         before, after, before, verdict.reason);
     return undecided_because(std::move(verdict), Open::mixed_state, std::move(reason));
   }
@@ -581,7 +582,7 @@ class SeriesJudge {
     if (std::abs(verdict.share) <= settings_.resolve) return too_small(std::move(verdict));
     const bool lone = end - point < 2;
     auto reason = lone
-        ? fmt::format("one run is no change; one more would tell; {}", verdict.reason)
+        ? fmt::format("one run alone proves no change: run it once more; {}", verdict.reason)
         : fmt::format("among {} points with a noise of {} such a step may be chance; {}",
               points_.size(), percent_text(noise_.of_run), verdict.reason);
     return undecided_because(

@@ -65,8 +65,8 @@ std::string signed_percent(double share) {
 std::string clock_reason(
     const LayoutSpeed& first, const LayoutSpeed& second, const SpeedVerdict& verdict) {
   return fmt::format(
-      "{} by its SM clock: {:.0f} MHz beside {:.0f} MHz; in clock cycles it is {}. Runs at one "
-      "clock would decide it",
+      "{} because of its SM clock: {:.0f} MHz against {:.0f} MHz; in clock cycles the difference "
+      "is {}. Runs at the same clock would decide it",
       signed_percent(verdict.share), first.sm_clock_mhz, second.sm_clock_mhz,
       signed_percent((1 + verdict.share) * second.sm_clock_mhz / first.sm_clock_mhz - 1));
 }
@@ -101,7 +101,7 @@ std::string unknown_reason(
   if (verdict.within_rounding)
     return fmt::format("{} is within {}", signed_percent(verdict.share),
         rounding_text(first.resolution + second.resolution));
-  return first.mean ? "noise unknown: too few measurements to tell it"
+  return first.mean ? "noise unknown: too few measurements"
                     : "noise unknown: no layout ran twice on either side";
 }
 
@@ -193,8 +193,8 @@ SpeedVerdict compared(
   const double load = std::max(first.others_cpu, second.others_cpu);
   const bool explained = verdict.open == Open::nothing || verdict.open == Open::too_little_data;
   if (!is_loaded(load) || !explained || verdict.share == 0) return verdict;
-  verdict.reason =
-      fmt::format("others used up to {} of the CPUs; {}", percent_text(load), verdict.reason);
+  verdict.reason = fmt::format(
+      "other processes used up to {} of the CPUs; {}", percent_text(load), verdict.reason);
   return undecided(std::move(verdict), Open::load);
 }
 
@@ -268,9 +268,11 @@ std::string verdict_text(const SpeedVerdict& verdict) {
     case Open::overlapping:
       return fmt::format("tie: {} ({})", margin_text(verdict), evidence);
     case Open::clocks:
-      return fmt::format("open: {} {} by its clock alone ({})", share, side, evidence);
+      return fmt::format(
+          "open: {} {}, but only because of its SM clock ({})", share, side, evidence);
     case Open::load:
-      return fmt::format("open: {} {} ({}), but others used the CPUs", share, side, evidence);
+      return fmt::format(
+          "open: {} {} ({}), but other processes used the CPUs", share, side, evidence);
     case Open::mixed_state:
       return fmt::format("open: {} {}, but not on all nodes ({})", share, side, evidence);
     case Open::too_little_data:

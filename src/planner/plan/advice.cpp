@@ -37,7 +37,7 @@ std::string why_doubtful(const SuggestRequest& request, const SuggestedLayout& l
 std::string why_none_fits(const SuggestRequest& request, const JudgedLayouts& judged) {
   if (!judged.doubtful.empty()) return why_doubtful(request, judged.doubtful.front());
   if (!judged.why_left_out.empty()) return judged.why_left_out + ".";
-  return judged.judged > 0 ? "It does not fit in memory." : "No layout is worth a suggestion.";
+  return judged.judged > 0 ? "It does not fit in memory." : "No layout is good enough to suggest.";
 }
 
 std::int64_t place_of(const SuggestedLayout& layout, const JudgedLayouts& all) {
@@ -50,8 +50,7 @@ std::string why_slower(const SuggestedLayout& layout, const SuggestedLayout& bes
   const double less = 1 - best.guess.step_s / layout.guess.step_s;
   if (less < visible_share) return "It is as fast as the fastest layout.";
   return fmt::format(
-      "It fits, and is {} slower than the fastest ({}), with a step of {} in "
-      "place of {}. {} {}",
+      "It fits, but is {} slower than the fastest ({}): a step takes {} instead of {}. {} {}",
       percent_text(less), layout_text(best.point), duration_text(layout.guess.step_s),
       duration_text(best.guess.step_s), layout.limit, layout.remedy);
 }
@@ -97,7 +96,7 @@ Result<std::string> cost_of_locks(const SuggestRequest& request) {
   const auto& best = free.fitting.front();
   const double less = 1 - best.guess.step_s / held.fitting.front().guess.step_s;
   if (less < visible_share) return std::string();
-  return fmt::format("{} slower than {}, the fastest with nothing held.", percent_text(less),
+  return fmt::format("{} slower than {}, the fastest without --lock.", percent_text(less),
       layout_text(best.point));
 }
 

@@ -30,11 +30,11 @@ void append_errors(const LearntPredictor& learnt, std::vector<std::string>& line
   const auto runs = counted(static_cast<std::int64_t>(learnt.runs.size()), "layout");
   lines.push_back(fmt::format("Learnt from {} of '{}'.", runs, learnt.name));
   if (learnt.speed.count > 0)
-    lines.push_back(
-        fmt::format("Speed, measured over predicted before that: {}.", spread_text(learnt.speed)));
+    lines.push_back(fmt::format(
+        "Measured speed over the speed predicted before learning: {}.", spread_text(learnt.speed)));
   if (learnt.memory.count > 0)
     lines.push_back(
-        fmt::format("Peak memory, measured over predicted: {}.", spread_text(learnt.memory)));
+        fmt::format("Measured peak memory over predicted: {}.", spread_text(learnt.memory)));
 }
 
 std::string billions_text(std::int64_t count) {
@@ -106,11 +106,11 @@ std::vector<std::string> trust(const SuggestRequest& request, const SuggestedLay
   lines.push_back(fmt::format("Family {} ({}). Its constants come from {}.", family.name,
       family.trainer, family.fitted_to));
   lines.push_back(layout.guess.time.nominal
-          ? fmt::format("{} has no peak for this dtype: layouts can be compared, their speed is "
-                        "unknown.",
+          ? fmt::format("{} has no peak speed for this dtype, so layouts can be compared, but "
+                        "their speed is unknown.",
                 request.cluster.name)
-          : fmt::format("Train step: {} {}; the time model expects two of three measurements "
-                        "within that.",
+          : fmt::format("Train step: {} {}; the time model expects two of three measurements in "
+                        "that range.",
                 sigma_text(layout),
                 request.learnt && !request.learnt->runs.empty()
                     ? "with what was learnt"

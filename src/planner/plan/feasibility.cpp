@@ -82,7 +82,8 @@ std::string why_replicas(const Layout& layout) {
   if (layout.zero == 0)
     return fmt::format("dp_replicate {} needs ZeRO 1 to 3, but zero is 0", layout.dp_replicate);
   return fmt::format(
-      "dp_replicate {} of dp {} leaves one rank per set of shards", layout.dp_replicate, layout.dp);
+      "dp_replicate {} with dp {} leaves one rank per shard group, so nothing is sharded",
+      layout.dp_replicate, layout.dp);
 }
 
 bool shares_heads(const ModelSpec& model, const Layout& layout) {
@@ -162,14 +163,15 @@ bool counts_ends(std::int64_t layers, const Layout& layout) {
 std::string why_stages(const ModelSpec& model, const Layout& layout, bool ends_count) {
   if (layout.pp == 1) return "first_stage_layers and last_stage_layers need pp above 1";
   if (layout.schedule == Schedule::zb_v)
-    return "zb-v folds the stages: one rank has the first and the last of them";
+    return "zb-v puts the first and the last stage on one rank, so first_stage_layers and "
+           "last_stage_layers can't be set";
   const auto [layers, stages] =
       MiddleStages(model.layers, layout.pp, layout.first_stage_layers, layout.last_stage_layers);
   if (ends_count && layout.vpp > 1 && counts_ends(model.layers, layout)) return {};
   for (const auto& [name, told] : {std::pair("first_stage_layers", layout.first_stage_layers),
            std::pair("last_stage_layers", layout.last_stage_layers)}) {
     if (told % layout.vpp != 0)
-      return fmt::format("{} {} is no multiple of vpp {}", name, told, layout.vpp);
+      return fmt::format("{} {} is not a multiple of vpp {}", name, told, layout.vpp);
   }
   const bool fits = stages == 0 ? layers == 0 : layers > 0 && layers % (stages * layout.vpp) == 0;
   if (fits) return {};
@@ -208,7 +210,7 @@ std::string why_modules(const ModelSpec& model, const Point& point) {
   if (modules.has(Module::mla_up_proj) && !model.is_latent())
     return fmt::format(
         "recompute {} needs multi-head latent attention, and {} has none", word, model.name);
-  return fmt::format("recompute {} drops what delayed scaling of FP8 has to keep", word);
+  return fmt::format("recompute {} drops values that FP8 with delayed scaling must keep", word);
 }
 
 /// Parts that the benchmark's own model lacks; empty: it has all of it.
@@ -421,7 +423,7 @@ std::string Judge::why_structure(const GridPoint& at, int constraint) const {
     return fmt::format("{} cannot be divided by {} = {}", counted(point.gpus, "GPU"),
         product_text(layout, false), std::int64_t{layout.tp} * layout.pp * layout.cp);
   }
-  return fmt::format("{} = {}, but the world has {}", product_text(layout, true),
+  return fmt::format("{} = {}, but the point has {}", product_text(layout, true),
       counted(layout.world(), "rank"), counted(point.gpus, "GPU"));
 }
 
@@ -467,7 +469,8 @@ std::string Judge::why_shape(const Point& point, int constraint) const {
           rank_order_words[static_cast<std::size_t>(layout.rank_order)]);
     case experts:
       if (spreads_experts(model, layout))
-        return fmt::format("expert_tp {0} with tp {0} is the layout of expert_tp 0", layout.tp);
+        return fmt::format(
+            "expert_tp {0} with tp {0} is the same layout as expert_tp 0", layout.tp);
       return why_experts(model, layout);
     case layers:
       return fmt::format("pp {}{} is more than the {} layers of {}", layout.pp,
@@ -477,7 +480,7 @@ std::string Judge::why_shape(const Point& point, int constraint) const {
     case recompute:
       return why_modules(model, point);
     case cuda_graphs:
-      return "CUDA graphs of layers can't hold full recompute, which runs them again";
+      return "CUDA graphs of layers exclude full recompute, which runs the layers again";
     case offload:
       return fmt::format("offload {} needs ZeRO {} or more",
           offload_words[static_cast<std::size_t>(layout.offload)], least_zero(layout.offload));
@@ -512,7 +515,7 @@ std::string Judge::why_runner(const Point& point, const Finding& finding) const 
   const auto& axis = *limit->axis;
   const auto value = axis_text(axis, axis.get(point));
   if (limit->allowed.empty()) {
-    return fmt::format("{} runs {} up to {}; this point has {}", runner_name(sweep_, runner_),
+    return fmt::format("{} supports {} up to {}; this point has {}", runner_name(sweep_, runner_),
         axis.name, limit->most, value);
   }
   std::string choice;
@@ -520,8 +523,8 @@ std::string Judge::why_runner(const Point& point, const Finding& finding) const 
     if (!choice.empty()) choice += ", ";
     choice += axis_text(axis, each);
   }
-  return fmt::format(
-      "{} runs {} {}; this point has {}", runner_name(sweep_, runner_), axis.name, choice, value);
+  return fmt::format("{} supports {} {}; this point has {}", runner_name(sweep_, runner_),
+      axis.name, choice, value);
 }
 
 std::string too_large(const MemoryEstimate& bound, const ClusterSpec& cluster) {

@@ -88,8 +88,8 @@ class KnowledgeReader {
     if (std::ssize(file_.sources) != sources_ || std::ssize(file_.models) != models_ ||
         std::ssize(file_.runs) != runs_)
       return refuse(fmt::format(
-          "it says {} sources, {} models and {} runs, and {}, {} and {} follow: lines are "
-          "missing, or too many",
+          "it says {} sources, {} models and {} runs, but {}, {} and {} follow: lines are missing "
+          "or were added",
           sources_, models_, runs_, file_.sources.size(), file_.models.size(), file_.runs.size()));
     return std::move(file_);
   }
@@ -102,21 +102,22 @@ class KnowledgeReader {
   /// The next line without its check, which holds.
   Result<KnowledgeJson> next() {
     const auto end = rest_.find('\n');
-    if (end == std::string_view::npos) return refuse("the last line is torn");
+    if (end == std::string_view::npos) return refuse("the last line is incomplete");
     const auto line = take_apart(rest_.substr(0, end));
     rest_.remove_prefix(end + 1);
     if (!line)
       return refuse(
-          "this is no whole line of knowledge: `shardsweep knowledge export` writes them");
+          "the line is incomplete or not of a knowledge file; `shardsweep knowledge export` writes "
+          "such files");
     if (line->said != check_of(line->object))
       return refuse(
-          fmt::format("the line was edited: its text gives the check {}, and it says {}. What "
-                      "was measured is not edited: export it anew",
+          fmt::format("the line was edited: its checksum is {}, but it says {}. Measurements can't "
+                      "be edited: export them again",
               check_of(line->object), escaped(line->said)));
     auto json = KnowledgeJson::parse(line->object, nullptr, false);
-    if (!json.is_object()) return refuse("this is no JSON object");
+    if (!json.is_object()) return refuse("the line is not a JSON object");
     if (json.dump(-1, ' ', false, KnowledgeJson::error_handler_t::replace) != line->object)
-      return refuse("this is not written as export writes it");
+      return refuse("the line is not in the form that export writes");
     return json;
   }
 
@@ -131,14 +132,12 @@ class KnowledgeReader {
   static Result<void> take_number(KnowledgeJson& json, const char* key, std::size_t next) {
     SHARDSWEEP_ASSIGN(const auto number, take(json, key, most_runs));
     if (number == static_cast<std::int64_t>(next)) return {};
-    return refuse_json(fmt::format("'{}' is {}, and the next one is {}", key, number, next));
+    return refuse_json(fmt::format("'{}' is {}, but the next number is {}", key, number, next));
   }
   static Result<void> refuse_rest(const KnowledgeJson& json) {
     if (json.empty()) return {};
-    return refuse_json(
-        fmt::format("'{}' is no key that this program knows; a newer shardsweep may have "
-                    "written it",
-            escaped(json.begin().key())));
+    return refuse_json(fmt::format(
+        "unknown key '{}'; a newer shardsweep may have written it", escaped(json.begin().key())));
   }
   /// All keys of T, which go from the line.
   template <class T>
@@ -152,7 +151,8 @@ class KnowledgeReader {
   Result<void> head(KnowledgeJson& json) {
     const auto format = json.find(knowledge_key);
     if (format == json.end() || !format->is_number_integer())
-      return refuse_json("this is no knowledge: `shardsweep knowledge export` writes it");
+      return refuse_json(
+          "the file is not a knowledge file; `shardsweep knowledge export` writes one");
     if (*format > knowledge_format)
       return fault(FaultKind::rejected,
           fmt::format("{}:1: knowledge of format {}; this program reads format {}. A "
@@ -215,16 +215,15 @@ class KnowledgeReader {
         json, "a run", run.run, {"model", "gpus", "seq_len", "dtype", "layout", "outcome"}));
     const auto per_node = file_.sources[static_cast<std::size_t>(source)].gpus_per_node;
     if (nodes > 0 && nodes * std::int64_t{per_node} != run.run.gpus)
-      return refuse_json(
-          fmt::format("{} nodes of {} GPUs are not {} GPUs", nodes, per_node, run.run.gpus));
+      return refuse_json(fmt::format(
+          "{} nodes with {} GPUs each do not make {} GPUs", nodes, per_node, run.run.gpus));
     SHARDSWEEP_ASSIGN(const auto seen, observation_of(file_.models, run.run, per_node));
     if (layout_text(seen.point) != run.run.layout)
-      return refuse_json(fmt::format("'layout' is written '{}', and not {}",
+      return refuse_json(fmt::format("'layout' must be written '{}', not {}",
           layout_text(seen.point), in_quotes(run.run.layout)));
     if ((seen.outcome == Outcome::completed) != (run.run.tokens_per_s_per_gpu > 0))
       return refuse_json(
-          "'tokens_per_s_per_gpu' is above 0 in a run that completed, and in no "
-          "other");
+          "'tokens_per_s_per_gpu' must be above 0 in a run that completed, and 0 in any other");
     file_.runs.push_back(std::move(run));
     return {};
   }

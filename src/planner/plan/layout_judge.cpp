@@ -34,8 +34,9 @@ struct StepLimit {
 StepLimit limit_of(std::string_view part, const Layout& layout) {
   if (part == "compute" && layout.recompute == Recompute::none) return {part, "is computation", ""};
   if (part == "tp" && layout.tp == 1) {
-    return layout.ep > 1 ? StepLimit{part, "waits for the expert all-to-all", "Use less ep."}
-                         : StepLimit{part, "waits for what attention exchanges", "Use less cp."};
+    return layout.ep > 1
+        ? StepLimit{part, "waits for the expert all-to-all", "Use less ep."}
+        : StepLimit{part, "waits for the exchanges of context parallelism", "Use less cp."};
   }
   constexpr std::array<StepLimit, 8> limits{{
       {"compute", "is computation, recomputation included", "Less recomputation would be faster."},

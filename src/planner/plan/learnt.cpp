@@ -106,7 +106,7 @@ Result<LearntPredictor> learn(
   LearntPredictor learnt{.name = knowledge.name, .predictor = before};
   const bool known_hardware = knowledge.cluster.memory_bytes > 0;
   if (known_hardware && !same_hardware(knowledge.cluster, cluster)) {
-    learnt.unused = fmt::format("Nothing is learnt from '{}': it ran on {}, and {} has {}.",
+    learnt.unused = fmt::format("Nothing is learnt from '{}': it ran on {}, but {} has {}.",
         knowledge.name, hardware_text(knowledge.cluster), cluster.name, hardware_text(cluster));
     return learnt;
   }

@@ -74,14 +74,14 @@ class Story {
       cell.launches.push_back({trial.point, is.tokens_per_s_per_gpu, is.sigma, is.fits,
           trial.prediction.attempt_s * held / hour_s,
           searched ? why(i, is, search.outlook(0))
-                   : "The plan's order: the policy is exhaustive."});
+                   : "In the plan's order, because the search policy is exhaustive."});
     }
   }
 
   static std::string why(
       std::size_t number, const CellSearch::Outlook& is, const CellSearch::Outlook& first) {
     if (number == 0)
-      return "The highest expected speed per second of its launch, by its chance to fit.";
+      return "Best expected speed for the time that the launch takes, its chance to fit included.";
     return fmt::format("{:.1f} % likely to beat the first.", 100 * chance_to_beat(is, first));
   }
 

@@ -181,7 +181,7 @@ class Suggester {
               : fmt::format("A batch of {} tokens is.", fmt::join(suggestion_.batches, " or ")));
     }
     const auto& why = all_.why_left_out;
-    return why.empty() ? "No layout is worth a suggestion." : "No layout can run: " + why + ".";
+    return why.empty() ? "No layout is good enough to suggest." : "No layout can run: " + why + ".";
   }
 
   /// The next smaller and larger ones with which a layout fits: multiples of `odd` x a power of
@@ -356,7 +356,7 @@ Result<SuggestRequest> on_gpus(SuggestRequest request, std::int32_t gpus) {
   if (gpus >= 1 && (gpus <= per_node || gpus % per_node == 0)) return request;
   const auto below = gpus / per_node * per_node;
   return fault(FaultKind::invalid_input,
-      fmt::format("{} are no whole nodes of {}; use {} or {}", counted(gpus, "GPU"), per_node,
+      fmt::format("{} do not fill whole nodes of {}; use {} or {}", counted(gpus, "GPU"), per_node,
           grouped(std::max(below, 1)), grouped(below + per_node)));
 }
 

@@ -393,8 +393,7 @@ std::optional<std::string> CellSearch::wont_fit(std::size_t number) {
   if (candidate.fits >= least_chance) return std::nullopt;
   constexpr double gib = 1024.0 * 1024 * 1024;
   const auto& bounds = candidate.layout->components[candidate.likeliest].bounds;
-  return fmt::format(
-      "{} Here: {:.1f} to {:.1f} GiB estimated, {:.1f} GiB there, {:.1f} % likely to fit.",
+  return fmt::format("{} Estimate: {:.1f} to {:.1f} GiB of {:.1f} GiB, {:.1f} % likely to fit.",
       unfit_reason, static_cast<double>(bounds.lower) / gib,
       static_cast<double>(bounds.upper) / gib, static_cast<double>(bounds.capacity) / gib,
       100 * candidate.fits);
@@ -419,7 +418,8 @@ std::string CellSearch::bound_text(std::size_t number) {
   refresh();
   const auto& candidate = candidates_[number];
   constexpr double upper_sigmas = 1.645;
-  return fmt::format("Here: predicted {} (95 % below {}), {:.0f} % likely to fit.",
+  return fmt::format(
+      "This layout: predicted {} (95 % sure to be below {}), {:.0f} % likely to fit.",
       grouped(std::llround(std::exp(candidate.mean))),
       grouped(std::llround(std::exp(candidate.mean + upper_sigmas * candidate.sigma))),
       100 * candidate.fits);

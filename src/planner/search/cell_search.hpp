@@ -71,7 +71,8 @@ namespace shardsweep {
 
 /// Why layouts are left out that most likely do not fit.
 inline constexpr std::string_view unfit_reason =
-    "Most likely it does not fit, by the memory of runs so far (search.rules.memory).";
+    "Judging by the memory of runs so far, the layout most likely does not fit "
+    "(search.rules.memory).";
 
 class CellSearch {
  public:

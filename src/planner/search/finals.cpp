@@ -345,7 +345,7 @@ std::string confirmations_text(const FinalVerdict& verdict, double resolve) {
   std::string text;
   for (const Confirmation& one : verdict.confirmations)
     text += fmt::format("; on other nodes {}{}, {}", word_text(one.difference, one.share, resolve),
-        one.by_clock ? " by the SM clock alone" : "", counted(one.share.pairs, "pair"));
+        one.by_clock ? " only because of the SM clock" : "", counted(one.share.pairs, "pair"));
   if (verdict.to_be_confirmed) text += "; to be confirmed on other nodes";
   if (!verdict.not_confirmed.empty())
     text += fmt::format("; not confirmed on other nodes: {}", verdict.not_confirmed);

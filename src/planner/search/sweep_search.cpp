@@ -209,7 +209,7 @@ std::optional<CellSearch::Outlook> SweepSearch::outlook_of(TrialId trial) {
 
 SweepSearch::Skip SweepSearch::after_oom(
     const Cell& cell, TrialId trial, const OutOfMemory& oom) const {
-  Skip skip{trial, "It needs at least as much memory as", "", 0, ""};
+  Skip skip{trial, "The layout needs at least as much memory as", "", 0, ""};
   skip.after_oom_of = oom.number ? cell.trials[*oom.number] : lessons_[oom.lesson].trial;
   skip.after_oom_name = skip.after_oom_of == 0 ? lessons_[oom.lesson].name
                                                : fmt::format("trial {}", skip.after_oom_of);

@@ -97,7 +97,7 @@ TEST_CASE("step times that vary by more than the gap are said") {
       "chance");
   slow.others_cpu = 0.4;
   CHECK(certainty_text(answer_of({.layouts = {layout("a", {slow}), layout("b", {fast})}})) ==
-      "open: 17.2 % ahead (1 run each), but others used the CPUs and step times vary by "
+      "open: 17.2 % ahead (1 run each), but other processes used the CPUs and step times vary by "
       "70.8 %: may be chance");
 }
 
@@ -209,20 +209,21 @@ TEST_CASE("a run beside others' load is ranked and decides nothing") {
   const auto loser = answer_of({.layouts = {a, b}});
   CHECK(loser.winner()->name == "b");
   CHECK(loser.winner()->verdict.open == Open::load);
-  CHECK(loser.settling.text == "run both again while nobody else uses the CPUs");
+  CHECK(loser.settling.text == "run both again while no other process uses the CPUs");
   const auto once = answer_of({.layouts = {layout("a", {run(1, 100)}), layout("b", {b.runs[0]})}});
   CHECK(certainty_text(once) == "fastest so far: 10.0 % ahead (1 run each)");
   b.runs[0].others_cpu = 0.4;
   CHECK(certainty_text(
             answer_of({.layouts = {layout("a", {run(1, 100)}), layout("b", {b.runs[0]})}})) ==
-      "open: 10.0 % ahead (1 run each), but others used the CPUs");
+      "open: 10.0 % ahead (1 run each), but other processes used the CPUs");
   // One that is far behind may have been slowed so far; what a quiet system uses slows nobody.
   auto c = layout("c", {run(7, 70)});
   c.runs[0].others_cpu = 0.5;
   a.runs[1].others_cpu = b.runs[0].others_cpu = 0;
   const auto third = answer_of({.layouts = {a, b, c}});
   CHECK(third.winner()->verdict.difference == Difference::faster);
-  CHECK(doubts_text(third) == "c is slower, but others used 50.0 % of the CPUs while it ran");
+  CHECK(doubts_text(third) ==
+      "c is slower, but other processes used 50.0 % of the CPUs while it ran");
   c.runs[0].others_cpu = 0.05;
   CHECK(answer_of({.layouts = {a, b, c}}).doubts.empty());
 }
@@ -255,7 +256,7 @@ TEST_CASE("an efficiency above 100 % is said of both cells") {
   auto four = answer_of({.layouts = {layout("a", {run(3, 150)})}});
   doubt_scaling({{4, &four}, {1, &one}, {2, &two}}, "GPU");
   const std::string said =
-      "efficiency above 100 %: each of 2 GPUs does 154.0 % of what each of 1 GPU does";
+      "efficiency above 100 %: each of 2 GPUs does 154.0 % of the work that each of 1 GPU does";
   CHECK(doubts_text(one) == said);
   CHECK(doubts_text(two) == said);
   CHECK(doubts_text(four).empty());

@@ -249,7 +249,7 @@ TEST_CASE("a drop among points too few to tell their noise is seen in doubt") {
   const auto one = answer_of_series(joined(around(1000, 3, 0), around(500, 1, 0)));
   CHECK(one.standing() == nullptr);
   CHECK(one.points.back().share == doctest::Approx(-0.5));
-  CHECK(one.points.back().reason == "noise unknown: too few measurements to tell it");
+  CHECK(one.points.back().reason == "noise unknown: too few measurements");
   const auto two = answer_of_series(joined(around(1000, 3, 0), around(500, 2, 0)));
   REQUIRE(two.standing() != nullptr);
   CHECK(two.standing()->first == 3);

@@ -82,9 +82,9 @@ TEST_CASE("each verdict has one sentence and one short form") {
           Row{Difference::undecided, Open::overlapping, "tie: 3.0 % (5 runs each)", "tie"},
           Row{Difference::undecided, Open::too_little_data, "3.0 % ahead (5 runs each)", "open"},
           Row{Difference::undecided, Open::clocks,
-              "open: 3.0 % ahead by its clock alone (5 runs each)", "open"},
+              "open: 3.0 % ahead, but only because of its SM clock (5 runs each)", "open"},
           Row{Difference::undecided, Open::load,
-              "open: 3.0 % ahead (5 runs each), but others used the CPUs", "open"},
+              "open: 3.0 % ahead (5 runs each), but other processes used the CPUs", "open"},
           Row{Difference::undecided, Open::mixed_state,
               "open: 3.0 % ahead, but not on all nodes (5 runs each)", "open"}}) {
     const auto verdict = plain(row.difference, row.open, 0.03);
@@ -148,8 +148,8 @@ TEST_CASE("a change of the clock alone is not one of the layout") {
   const auto by_clock = judge(run(100, 1900), run(103, 1957));
   CHECK(by_clock.difference == Difference::undecided);
   CHECK(by_clock.reason ==
-      "+3.0 % by its SM clock: 1957 MHz beside 1900 MHz; in clock cycles it is +0.0 %. Runs "
-      "at one clock would decide it");
+      "+3.0 % because of its SM clock: 1957 MHz against 1900 MHz; in clock cycles the difference "
+      "is +0.0 %. Runs at the same clock would decide it");
   CHECK(judge(run(100, 1900), run(103, 1900)).difference == Difference::faster);
   // Faster by more than its clock.
   CHECK(judge(run(100, 1900), run(110, 1957)).difference == Difference::faster);

@@ -186,7 +186,7 @@ TEST_CASE("a drop beside load is no regression") {
   played.play([](const NewFinal&) { return 60; });
   CHECK(played.plan.found[0].kind == EventKind::remeasured);
   CHECK(played.plan.found[0].text.find("dp2: open: 40.0 % behind") == 0);
-  CHECK(played.plan.found[0].text.find("others used the CPUs") != std::string::npos);
+  CHECK(played.plan.found[0].text.find("other processes used the CPUs") != std::string::npos);
   // The next time does not make it as fast as before.
   ++played.input.number;
   played.play([](const NewFinal&) { return 60; });

@@ -40,7 +40,7 @@ TEST_CASE("GPUs are of one node, or whole nodes") {
   CHECK(on_h100(24).nodes == 3);
   const auto odd = on_gpus(on_h100(8), 12);
   REQUIRE_FALSE(odd);
-  CHECK(odd.error().what == "12 GPUs are no whole nodes of 8; use 8 or 16");
+  CHECK(odd.error().what == "12 GPUs do not fill whole nodes of 8; use 8 or 16");
 }
 
 TEST_CASE("a lock holds in every layout") {

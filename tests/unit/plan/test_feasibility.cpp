@@ -91,7 +91,7 @@ TEST_CASE("each broken constraint is named with its numbers") {
   CHECK(verdict(sweep, changed([](Point& p) { p.nodes = 2; })) ==
       "gpus: 2 nodes with 8 GPUs each are 16 GPUs, but gpus is 8");
   CHECK(verdict(sweep, changed([](Point& p) { p.layout.dp = 4; })) ==
-      "world: dp 4 x tp 1 x pp 1 = 4 ranks, but the world has 8 GPUs");
+      "world: dp 4 x tp 1 x pp 1 = 4 ranks, but the point has 8 GPUs");
   auto gap = changed([](Point& p) { p.layout.tp = 3, p.layout.dp = 0; });
   gap.gap = Gap::dp;
   CHECK(verdict(sweep, gap) == "world: 8 GPUs cannot be divided by tp 3 x pp 1 = 3");
@@ -159,7 +159,8 @@ TEST_CASE("replicas divide dp and shardbench needs shards to copy") {
   CHECK(verdict(sweep, replicated(2, 0)) ==
       "dp_replicate: dp_replicate 2 needs ZeRO 1 to 3, but zero is 0");
   CHECK(verdict(sweep, replicated(8, 1)) ==
-      "dp_replicate: dp_replicate 8 of dp 8 leaves one rank per set of shards");
+      "dp_replicate: dp_replicate 8 with dp 8 leaves one rank per shard group, so nothing is "
+      "sharded");
   sweep.runner.name = "torchtitan";
   CHECK(verdict(sweep, replicated(8, 0)) == "feasible");
   CHECK(verdict(sweep, replicated(3, 0)) == "dp_replicate: dp_replicate 3 does not divide dp 8");
@@ -185,12 +186,12 @@ TEST_CASE("what the runner cannot do is infeasible with the runner's reason") {
   };
   CHECK(verdict(sweep_64(), fp32([](Point&) {}), runner) == "feasible");
   CHECK(verdict(sweep_64(), good(), runner) ==
-      "runner:dtype: shardbench-cuda 1.0 runs dtype fp32, fp64; this point has bf16");
+      "runner:dtype: shardbench-cuda 1.0 supports dtype fp32, fp64; this point has bf16");
   CHECK(verdict(sweep_64(),
             fp32([](Point& p) { p.layout.tp = 2, p.layout.dp = 4, p.layout.grad_accum = 16; }),
-            runner) == "runner:tp: shardbench-cuda 1.0 runs tp up to 1; this point has 2");
+            runner) == "runner:tp: shardbench-cuda 1.0 supports tp up to 1; this point has 2");
   CHECK(verdict(sweep_64(), fp32([](Point& p) { p.layout.recompute = Recompute::full; }), runner) ==
-      "runner:recompute: shardbench-cuda 1.0 runs recompute none; this point has full");
+      "runner:recompute: shardbench-cuda 1.0 supports recompute none; this point has full");
 }
 
 TEST_CASE("the runner's rules come before the excludes and those before memory") {
@@ -290,7 +291,7 @@ TEST_CASE("stages of unequal layers leave equally many to those between") {
   CHECK(stages(4, 4) ==
       "stages: first_stage_layers 4 and last_stage_layers 4 leave 0 of the 8 layers of small "
       "to 2 other stages, which need equally many");
-  CHECK(stages(3, 1, 2) == "stages: first_stage_layers 3 is no multiple of vpp 2");
+  CHECK(stages(3, 1, 2) == "stages: first_stage_layers 3 is not a multiple of vpp 2");
   CHECK(stages(2, 2, 2) == "feasible");
   // With the embedding and the head six layers are eight, two of each stage.
   auto six = small_model();
@@ -316,11 +317,14 @@ TEST_CASE("stages of unequal layers leave equally many to those between") {
       "to 0 other stages, which can hold none");
   CHECK(verdict_of(small_model(), good(), [](Point& p) { p.layout.first_stage_layers = 4; }) ==
       "stages: first_stage_layers and last_stage_layers need pp above 1");
-  CHECK(verdict_of(small_model(), laid_out(2, 1, 4), [](Point& p) {
-    p.layout.first_stage_layers = 2;
-    p.layout.schedule = Schedule::zb_v;
-    p.layout.vpp = 2;
-  }) == "stages: zb-v folds the stages: one rank has the first and the last of them");
+  CHECK(verdict_of(small_model(), laid_out(2, 1, 4),
+            [](Point& p) {
+              p.layout.first_stage_layers = 2;
+              p.layout.schedule = Schedule::zb_v;
+              p.layout.vpp = 2;
+            }) ==
+      "stages: zb-v puts the first and the last stage on one rank, so first_stage_layers and "
+      "last_stage_layers can't be set");
 }
 
 TEST_CASE("experts that are split otherwise than the rest spread over the ranks of tp too") {
@@ -375,7 +379,7 @@ TEST_CASE("a layout under two labels is one point") {
   at.point.layout.expert_tp = 4;
   CHECK(verdict(sweep, at) == "feasible");
   sweep.axes.push_back({find_axis("expert_tp"), false, {0, 4}});
-  CHECK(verdict(sweep, at) == "experts: expert_tp 4 with tp 4 is the layout of expert_tp 0");
+  CHECK(verdict(sweep, at) == "experts: expert_tp 4 with tp 4 is the same layout as expert_tp 0");
   at.point.layout.expert_tp = 0;
   CHECK(verdict(sweep, at) == "feasible");
 }
@@ -402,7 +406,7 @@ TEST_CASE("modules that a model has not are not computed again") {
       "recompute: recompute mla_up_proj needs multi-head latent attention, and small has "
       "none");
   CHECK(modules(small_model(), "layernorm", Dtype::fp8_delayed) ==
-      "recompute: recompute layernorm drops what delayed scaling of FP8 has to keep");
+      "recompute: recompute layernorm drops values that FP8 with delayed scaling must keep");
 }
 
 TEST_CASE("graphs and offload say what they need of the rest") {
@@ -416,7 +420,7 @@ TEST_CASE("graphs and offload say what they need of the rest") {
   };
   CHECK(with(Recompute::selective, true, 0, Offload::none) == "feasible");
   CHECK(with(Recompute::full, true, 0, Offload::none) ==
-      "cuda_graphs: CUDA graphs of layers can't hold full recompute, which runs them again");
+      "cuda_graphs: CUDA graphs of layers exclude full recompute, which runs the layers again");
   CHECK(with(Recompute::none, false, 1, Offload::optimizer) == "feasible");
   CHECK(with(Recompute::none, false, 0, Offload::optimizer) ==
       "offload: offload optimizer needs ZeRO 1 or more");

@@ -214,15 +214,16 @@ TEST_CASE("knowledge of other hardware, links of another class or another traine
 TEST_CASE("a file that was edited, torn or made by hand is refused by its line") {
   const auto text = exported(measured_sweep(), rows());
   CHECK(refusal("") == "k.jsonl:1: the file is empty");
-  CHECK(refusal(text.substr(0, text.size() - 1)) == "k.jsonl:9: the last line is torn");
-  CHECK(refusal(text.substr(0, text.rfind('{'))).find("lines are missing, or too many") !=
+  CHECK(refusal(text.substr(0, text.size() - 1)) == "k.jsonl:9: the last line is incomplete");
+  CHECK(refusal(text.substr(0, text.rfind('{'))).find("lines are missing or were added") !=
       std::string::npos);
   auto edited = text;
   edited.replace(edited.rfind("9000.125"), 1, "8");
   CHECK(refusal(edited).starts_with("k.jsonl:9: the line was edited"));
-  CHECK(refusal("[1, 2]\n").starts_with("k.jsonl:1: this is no whole line of knowledge"));
+  CHECK(refusal("[1, 2]\n")
+            .starts_with("k.jsonl:1: the line is incomplete or not of a knowledge file"));
   CHECK(refusal(checked_line(R"({"shardsweep_sweep":1})"))
-            .starts_with("k.jsonl:1: this is no knowledge"));
+            .starts_with("k.jsonl:1: the file is not a knowledge file"));
   std::string deep(100'000, '[');
   CHECK(refusal(checked_line("{\"a\":" + deep + "}")).starts_with("k.jsonl:1: "));
   CHECK(refusal(std::string(most_bytes_of_knowledge + 1, ' ')) == "k.jsonl:1: more than 8 MiB");
@@ -243,8 +244,8 @@ TEST_CASE("a value that no export writes is refused by its line") {
   // 1 head, 2 and 3 sources, 4 and 5 models, 6 to 9 runs.
   const std::vector<Case> cases{
       {1, "\"runs\":4", "\"runs\":-1", "'runs' takes 0 to 20000, not -1"},
-      {1, "\"runs\":4", "\"runs\":4,\"sweep\":\"mine\"", "'sweep' is no key that this program"},
-      {2, "\"source\":0", "\"source\":7", "'source' is 7, and the next one is 0"},
+      {1, "\"runs\":4", "\"runs\":4,\"sweep\":\"mine\"", "unknown key 'sweep'"},
+      {2, "\"source\":0", "\"source\":7", "'source' is 7, but the next number is 0"},
       {2, "NVIDIA", "N\\u001b[31m", "'gpu' is no name of a GPU"},
       {2, "\"megatron\"", "\"mine\"", "unknown family 'mine'"},
       {2, "0.8.1", "my-branch", "'version' is no version: 'my-branch'"},
@@ -255,11 +256,11 @@ TEST_CASE("a value that no export writes is refused by its line") {
       {4, "\"heads\":32", "\"heads\":7", ""},
       {6, "\"model\":0", "\"model\":2", "a measured run has model 2 of 2 models"},
       {6, "\"source\":0", "\"source\":2", "a run has source 2 of 2"},
-      {6, "\"nodes\":1", "\"nodes\":2", "2 nodes of 8 GPUs are not 8 GPUs"},
+      {6, "\"nodes\":1", "\"nodes\":2", "2 nodes with 8 GPUs each do not make 8 GPUs"},
       {6, "dp8", "dp9", "has the layout 'dp9"},
-      {6, "dp8 tp1", "tp1 dp8", "'layout' is written 'dp8 tp1"},
+      {6, "dp8 tp1", "tp1 dp8", "'layout' must be written 'dp8 tp1"},
       {6, "\"oom\"", "\"crashed\"", "outcome takes completed or oom, not 'crashed'"},
-      {6, "\"oom\"", "\"completed\"", "'tokens_per_s_per_gpu' is above 0 in a run"},
+      {6, "\"oom\"", "\"completed\"", "'tokens_per_s_per_gpu' must be above 0 in a run"},
       {7, "\"bf16\"", "\"int3\"", ""},
       {7, "\"gpus\":16", "\"gpus\":1e30", ""},
   };

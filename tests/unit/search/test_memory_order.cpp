@@ -189,7 +189,7 @@ TEST_CASE("what most likely does not fit is left out, and taken back by measurem
   search.start(small);
   search.end(small, {.outcome = Outcome::completed, .tokens_per_s_per_gpu = 3000});
   REQUIRE(search.wont_fit(hopeless));
-  CHECK(search.wont_fit(hopeless)->find("Most likely it does not fit") == 0);
+  CHECK(search.wont_fit(hopeless)->find("Judging by the memory of runs so far") == 0);
   CHECK_FALSE(search.wont_fit(tight));
   CHECK_FALSE(search.wont_fit(small));
   search.spare(hopeless);

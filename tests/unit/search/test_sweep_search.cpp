@@ -169,7 +169,8 @@ TEST_CASE("when the runs of a cell are used the rest ends skipped with the bound
   REQUIRE(test.with(Outcome::skipped).size() == 4);
   const auto cause = test.cause_of(test.with(Outcome::skipped).front());
   CHECK(cause.rfind(
-            "Search stopped: this cell has used its 2 runs (search.until.runs). Here: ", 0) == 0);
+            "Search stopped: this cell has used its 2 runs (search.until.runs). This layout: ",
+            0) == 0);
   CHECK(std::any_of(
       test.world.changes().begin(), test.world.changes().end(), [](const Change& change) {
         const auto* event = std::get_if<AddEvent>(&change);
@@ -253,7 +254,7 @@ TEST_CASE("an OOM on fewer nodes ends what needs as much on more, by its name") 
   test.decide();
   CHECK(test.rows.trials.at(on_more).outcome == Outcome::skipped);
   CHECK(test.cause_of(on_more) ==
-      "It needs at least as much memory as " + test.rows.trials.at(1).slug +
+      "The layout needs at least as much memory as " + test.rows.trials.at(1).slug +
           ", which ran out of memory.");
 }
 

@@ -121,7 +121,7 @@ TEST_CASE("what cannot be measured is listed with its reason") {
   const auto lines = bisect_answer(versions, record, decision);
   REQUIRE(lines.size() == 4);
   CHECK(lines[0] ==
-      "It became slower behind aaaaaaaaaaaa, by dddddddddddd or one of the 2 before it, which "
-      "cannot be measured:");
+      "It became slower after aaaaaaaaaaaa: because of dddddddddddd, or of one of the 2 before it, "
+      "which cannot be measured:");
   CHECK(lines[2] == "cccccccccccc: no compiler either");
 }

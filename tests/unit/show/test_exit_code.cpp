@@ -107,7 +107,7 @@ TEST_CASE("a sweep whose last control runs is not over") {
   SweepStatus status = sweep("a", {{"completed", 8}});
   status.last_controls = 1;
   CHECK_FALSE(is_over(status));
-  CHECK(verdict_of({status}).sentence == "exit 3: the last control of a runs.");
+  CHECK(verdict_of({status}).sentence == "exit 3: the last control run of a has not ended.");
 }
 
 TEST_CASE("every exit code is in the table once, with a meaning") {

@@ -157,7 +157,8 @@ TEST_CASE("a trial without numbers says why") {
   trial.outcome = "";
   trial.state = "queued";
   CHECK(finding_of(explanation({trial, explained_model(), explained_cluster()}))
-            .starts_with("It has not ended: its state is queued. All numbers are predictions."));
+            .starts_with(
+                "The trial has not ended: its state is queued. All numbers are predictions."));
   const auto nothing = explanation({trial});
   CHECK(finding_of(nothing).find("Nothing is predicted: the cluster is not known.") !=
       std::string::npos);

@@ -69,8 +69,8 @@ TEST_CASE("a layout is shown where whoever needs less memory is slower") {
   add(table, {"as-fast-and-larger", 100, 50});
   const auto found = frontier(table, FrontierCost::memory);
   CHECK(layouts_of(found.table) == "small middle fast");
-  CHECK(
-      found.table.note == "Hidden: 3 layouts that are no faster than one that needs less memory.");
+  CHECK(found.table.note ==
+      "Hidden: 3 layouts that are no faster than a layout that needs less memory.");
   REQUIRE(found.groups.size() == 1);
   CHECK(found.groups[0].title == "tiny, 1 node, seq_len 128, nvls 0");
   CHECK(found.groups[0].points.size() == 6);

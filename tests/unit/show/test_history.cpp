@@ -70,7 +70,7 @@ TEST_CASE("a change in doubt is said since when and with its doubt") {
   CHECK(series.loss == 0);
   const auto sentence = history_sentence(series);
   CHECK(sentence.find("looks slower by 50.0 % since") == 0);
-  CHECK(sentence.find("version 1 -> 2; UNDECIDED: others used up to 87.9 % of the CPUs") !=
+  CHECK(sentence.find("version 1 -> 2; UNDECIDED: other processes used up to 87.9 % of the CPUs") !=
       std::string::npos);
   CHECK(history_doubts(history).find("tiny, 2 GPUs, seq_len 32: dp2 tp1 looks slower by 50.0 %") ==
       0);
@@ -89,7 +89,7 @@ TEST_CASE("a measurement that rerun has replaced is told of") {
     const auto reason = std::find(table.columns.begin(), table.columns.end(), "reason");
     const auto& value = table.rows[0][static_cast<std::size_t>(reason - table.columns.begin())];
     CHECK(std::get<std::string>(value).find(
-              "; this trial was measured before and replaced: 1,000") != std::string::npos);
+              "; an earlier result of this trial was replaced: 1,000") != std::string::npos);
   }
 }
 

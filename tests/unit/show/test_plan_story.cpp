@@ -54,7 +54,7 @@ TEST_CASE("a plan's story has each launch in the plan's order and each point lef
   }
   CHECK(next == plan->trials.size());
   CHECK(left_out == plan->left_out.size());
-  CHECK(story[0].launches[0].why.find("The highest expected speed") == 0);
+  CHECK(story[0].launches[0].why.find("Best expected speed") == 0);
   CHECK(story[0].launches[1].why.find("% likely to beat the first.") != std::string::npos);
 }
 
@@ -75,7 +75,8 @@ TEST_CASE("as JSON it is a row for each, with the rule of those left out") {
 
 TEST_CASE("an exhaustive plan says that its order is its own") {
   for (const auto& row : rows_of(SearchPolicy::exhaustive)) {
-    if (row["rule"].is_null()) CHECK(row["why"] == "The plan's order: the policy is exhaustive.");
+    if (row["rule"].is_null())
+      CHECK(row["why"] == "In the plan's order, because the search policy is exhaustive.");
   }
 }
 

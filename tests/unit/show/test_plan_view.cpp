@@ -169,8 +169,8 @@ TEST_CASE("a plan for a machine of unknown speed says whose times it shows") {
   sweep.cluster.name = "this-machine";
   sweep.cluster.peak_flops = {};
   CHECK(text_of(sweep, Format::table)
-            .find("\nThe speed of this-machine is unknown: these times are of a slow CPU core, "
-                  "and most machines need less. ") != std::string::npos);
+            .find("\nThe speed of this-machine is unknown, so these times assume a slow CPU core; "
+                  "most machines need less. ") != std::string::npos);
 }
 
 // N10: 27.6 MiB stood on a GPU of 17.0 MiB without a mark.

@@ -100,8 +100,8 @@ TEST_CASE("a side without a var is compared with each of its values, whichever s
   CHECK(back.only_first == 1);
   CHECK(back.only_second == 0);
   CHECK(summary_text(back, varied, plain)
-            .find("plain has no compile: compared with each value of it, and nothing of it is "
-                  "sure.") != std::string::npos);
+            .find("plain has no compile, so it is compared with each value of it, and no "
+                  "difference is certain.") != std::string::npos);
   CHECK(judge_limit(there, 0.1).code == ExitCode::done);
   CHECK(summary_text(there, plain, varied).find("plain has no compile") != std::string::npos);
   CHECK(summary_text(there, plain, varied).find("varied has no") == std::string::npos);
@@ -128,7 +128,8 @@ TEST_CASE("a limit stops CI at a layout that is SLOWER, and tells of one that is
   const auto unknown = judge_limit(both(1, 0), 0.02);
   CHECK(unknown.code == ExitCode::done);
   CHECK(unknown.sentence ==
-      "dp8 seems slower by 10.0 %, which is UNDECIDED and fails nothing: noise unknown: no "
+      "dp8 seems slower by 10.0 %, but that is UNDECIDED, so --fail-on does not count it: noise "
+      "unknown: no "
       "layout ran twice on either side.");
   const auto noisy = judge_limit(both(2, 0.2), 0.02);
   CHECK(noisy.code == ExitCode::done);

@@ -110,8 +110,8 @@ TEST_CASE("a trial that the file no longer has is said to run beside the counts"
   CHECK(text().find("removed     1 trial that is no longer in the sweep file still runs; its "
                     "result is kept\n") != std::string::npos);
   one.removed_running = 2;
-  CHECK(text().find("removed     2 trials that are no longer in the sweep file still run; "
-                    "their results are kept\n") != std::string::npos);
+  CHECK(text().find("removed     2 trials that are no longer in the sweep file still run; their "
+                    "results are kept\n") != std::string::npos);
 }
 
 TEST_CASE("states of a sweep as people read them") {

@@ -237,7 +237,7 @@ TEST_CASE("a fault of a table names file and line and column and value") {
       "the latent that keys and values share");
   CHECK(refusal("model,outcome,gpus,kv_lora_rank,qk_rope_head_dim\nllama-7b,oom,8,64,128\n",
             RecordedFormat::csv, 8) ==
-      "runs.csv:2:1: model 'llama-7b': 'qk_rope_head_dim' is 128; it is even and less than "
+      "runs.csv:2:1: model 'llama-7b': 'qk_rope_head_dim' is 128; it must be even and less than "
       "the 128 values of a head");
   CHECK(refusal("model,outcome,tp,tensor_parallel_size\nllama-7b,oom,1,1\n").substr(0, 34) ==
       "runs.csv:1:1: the columns 'tp' and");
