@@ -45,9 +45,9 @@ Result<std::string> read_mount(const YamlNode& node) {
   const bool plain = text->find_first_of(", \t") == std::string::npos;
   if (absolute && plain && (colons < 2 || (colons == 2 && mount.read_only))) return text;
   return refuse(node,
-      fmt::format("{} is no mount. Write /on/the/host:/in/the/container, or "
-                  "one path for both; ':ro' behind it mounts for reading "
-                  "only. Commas and spaces cannot be in a path here.",
+      fmt::format(
+          "{} is not a mount. Write /on/the/host:/in/the/container, or one path for both, and "
+          "':ro' at the end to mount for reading only. A path here can have no commas or spaces.",
           in_quotes(*text)));
 }
 

@@ -194,8 +194,8 @@ class Explainer {
     line("  finalists: {}  # layouts of each cell that run again", measure.finalists);
     line("  repeats: {}  # rounds of the finals",
         measure.final_rounds == 0 ? "until_resolved" : std::to_string(measure.final_rounds));
-    line("  resolve: {}  # a difference of less does not matter", measure.resolve);
-    line("  node_sets: {}  # of which each has to say the same", measure.node_sets);
+    line("  resolve: {}  # a smaller difference does not matter", measure.resolve);
+    line("  node_sets: {}  # groups of nodes that have to agree on the winner", measure.node_sets);
   }
 
   void rest() {

@@ -71,8 +71,7 @@ Result<void> SweepReader::place(const AxisEntry& entry, std::string_view section
   if (is_new) return {};
   const auto& before = first->second;
   return refuse(*entry.key,
-      fmt::format("'{}' stands under '{}' ({}) and here under '{}'; keep "
-                  "one of them",
+      fmt::format("'{}' is set under '{}' ({}) and here under '{}'; keep one of them",
           entry.axis->name, before.section, where(*before.key), section));
 }
 

@@ -143,7 +143,7 @@ Result<YamlNodePtr> put(const YamlNodePtr& node, const Override& setting, std::s
   const auto before = at < map->keys.size() ? map->items[at] : nullptr;
   if (depth + 1 < setting.path.size() && before && before->kind == YamlNode::Kind::list)
     return tl::unexpected(
-        fault_at(key, fmt::format("{} is a list; set all of it", in_quotes(key.text))));
+        fault_at(key, fmt::format("{} is a list; set the whole list", in_quotes(key.text))));
   const auto inner = depth + 1 < setting.path.size() ? as_map(before, key) : nullptr;
   SHARDSWEEP_ASSIGN(auto value, put(inner, setting, depth + 1));
   if (at == map->keys.size()) {

@@ -59,8 +59,8 @@ void check_sample(const Cause& cause, const YamlNode& in, Mistakes& mistakes) {
   const YamlNode& sample = *find(in, "sample");
   mistakes.add(sample,
       fault_at(sample,
-          fmt::format("rule {} does not judge its own sample: a line of it must have the pattern "
-                      "in the place that 'where' and 'when' name",
+          fmt::format("rule {} does not match its own sample: a line of the sample must have the "
+                      "pattern in the place that 'where' and 'when' name",
               in_quotes(cause.name))));
 }
 

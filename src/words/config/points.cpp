@@ -74,8 +74,8 @@ Result<void> check_var_name(const YamlNode& key) {
   }
   if (!is_var_name(name)) {
     return refuse(key,
-        fmt::format("{} is not a valid name for a variable; use small letters, digits "
-                    "and '_', begin with a letter, at most 64{}",
+        fmt::format("{} is not a valid name for a variable; use lower-case letters, digits and "
+                    "'_', begin with a letter, at most 64{}",
             in_quotes(name), written_small(name)));
   }
   if (is_taken(name))

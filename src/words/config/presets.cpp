@@ -102,7 +102,7 @@ void read_peaks(const YamlNode& node, ClusterSpec& into, Mistakes& mistakes) {
         mistakes.take(*peak, read_real(*peak, peak_words[at], "FLOP/s such as 312e12", parse_real));
     if (!value) continue;
     if (*value <= 0)
-      mistakes.add(*peak, fault_at(*peak, "a peak of 0; remove it if it is unknown"));
+      mistakes.add(*peak, fault_at(*peak, "a peak of 0; remove the key if the peak is unknown"));
     into.peak_flops.at(at) = *value;
   }
 }

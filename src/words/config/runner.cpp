@@ -361,8 +361,8 @@ void SweepReader::read_trainer_log(const YamlNode& map) {
     const auto& at = *find(map, "argv");
     mistakes_.add(at,
         fault_at(at,
-            fmt::format("'argv' is measured by its log: name it with "
-                        "'log' ({}), or give 'patterns'",
+            fmt::format("'argv' is measured by what it prints: name its log with 'log' ({}), or "
+                        "give 'patterns'",
                 fmt::join(trainer_names(), ", "))));
     return;
   }
@@ -398,8 +398,8 @@ void SweepReader::read_trainer_files(const YamlNode& map) {
     if (is_ours(*name)) {
       mistakes_.add(*key,
           fault_at(*key,
-              fmt::format("{} is a name of our own files in an "
-                          "attempt's folder; take another",
+              fmt::format("shardsweep writes a file called {} into each attempt's folder; choose "
+                          "another name",
                   in_quotes(*name))));
       continue;
     }
@@ -414,8 +414,8 @@ void SweepReader::check_placeholders_in(
     if (scope == PlaceholderScope::rank || !is_of_rank(name)) continue;
     mistakes_.add(at,
         fault_at(at,
-            fmt::format("{{{}}} is known to a rank alone: it can stand in "
-                        "'argv'. Write {{{{{}}}}} for the text itself",
+            fmt::format("{{{}}} differs from rank to rank, so it can only stand in 'argv'. Write "
+                        "{{{{{}}}}} for the text itself",
                 name, name)));
     return;
   }
@@ -454,7 +454,7 @@ std::string why_no_proof(const RunnerSpec& runner) {
   if (!trainer->fake.why_not.empty())
     return fmt::format("{} has no such mode: {}", trainer->title, trainer->fake.why_not);
   if (runner.trainer.per_node)
-    return "it starts single ranks, and 'launch: node' starts a launcher. Write 'launch: rank'";
+    return "single ranks are started, but 'launch: node' starts a launcher. Write 'launch: rank'";
   return {};
 }
 
@@ -477,7 +477,7 @@ void SweepReader::read_proof(const YamlNode& root) {
                 in_quotes(*word))));
   } else if (const auto why = sweep_.prove ? why_no_proof(sweep_.runner) : std::string();
              !why.empty()) {
-    mistakes_.add(*node, fault_at(*node, fmt::format("'prove: one-gpu' can't be done: {}", why)));
+    mistakes_.add(*node, fault_at(*node, fmt::format("'prove: one-gpu' is not possible: {}", why)));
   }
 }
 
@@ -532,7 +532,8 @@ void SweepReader::read_side_runs(const YamlNode& root) {
   mistakes_.assign(sweep_.side_runs.memory, *node, read_bool(*node, "memory_snapshot"));
   const auto why = sweep_.side_runs.memory ? why_no_snapshot(sweep_.runner) : std::string();
   if (!why.empty())
-    mistakes_.add(*node, fault_at(*node, fmt::format("'memory_snapshot' can't be done: {}", why)));
+    mistakes_.add(
+        *node, fault_at(*node, fmt::format("'memory_snapshot' is not possible: {}", why)));
 }
 
 void SweepReader::read_remeasure(const YamlNode& root) {

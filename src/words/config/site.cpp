@@ -110,7 +110,7 @@ Result<void> check_option_name(const YamlNode& key, const AskSbatch& ask) {
   std::replace(plain.begin(), plain.end(), '_', '-');
   if (!is_option_name(key.text)) {
     const auto hint = is_option_name(plain) ? fmt::format("write '{}'", plain)
-                                            : std::string("use small letters, digits and '-'");
+                                            : std::string("use lower-case letters, digits and '-'");
     return refuse(
         key, fmt::format("{} is not a long option of sbatch; {}", in_quotes(key.text), hint));
   }

@@ -276,7 +276,8 @@ void SweepReader::read_measure(const YamlNode& map) {
   const bool finals = sweep_.measure.finalists > 0;
   if (const auto* first = find(map, "first"); sweep_.measure.first > 0 && !finals)
     mistakes_.add(*first,
-        needs_finals(*first, "'first' shortens the runs before the finals, and there are none",
+        needs_finals(*first,
+            "'first' shortens the runs before the finals, but the sweep has no finals",
             "write 'steps' in its place"));
   else if (sweep_.measure.first >= sweep_.measure.steps)
     mistakes_.add(*first,

@@ -176,10 +176,9 @@ class Config {
     if (value->is_array() && !value->empty()) {
       if (std::any_of(
               value->begin(), value->end(), [&](const Json& one) { return one != value->front(); }))
-        return refuse_config(
-            fmt::format("{} differs from layer to layer ({}), and a model here has one "
-                        "kind of it",
-                in_quotes(key), value->dump()));
+        return refuse_config(fmt::format(
+            "{} differs from layer to layer ({}), but only one value for all layers is supported",
+            in_quotes(key), value->dump()));
       value = &value->front();
     }
     constexpr double most = std::int64_t{1} << 26;
@@ -188,8 +187,8 @@ class Config {
                                            : -2;
     if (read == -1) return 0;  // files write -1 for none
     if (read < 0 || read > most || read != std::floor(read))
-      return refuse_config(fmt::format(
-          "{} is {}, and no whole number from 0 to {:.0f}", in_quotes(key), value->dump(), most));
+      return refuse_config(fmt::format("{} is {}, but must be a whole number from 0 to {:.0f}",
+          in_quotes(key), value->dump(), most));
     return static_cast<std::int64_t>(read);
   }
 
@@ -262,7 +261,7 @@ Result<Kinds> counted_kinds(const Json& list, std::int64_t layers, const Json& r
     const auto kind = text_at(own != row.end() ? *own : section("kinds"), word);
     if (kind.empty())
       return refuse_config(
-          fmt::format("a layer is {}, which is no kind known here", in_quotes(word)));
+          fmt::format("a layer has the kind {}, which is not supported", in_quotes(word)));
     if (kind == "attention" || kind == "window" || kind == "both") ++kinds.attention;
     if (kind == "window") ++kinds.window;
     if (kind == "state" || kind == "both") ++kinds.state;
@@ -308,7 +307,7 @@ Result<void> read_attention_layers(const Config& config, ModelSpec& model) {
     if (kinds.experts == 0) model.experts = 0;
   }
   if (kinds.attention == 0)
-    return refuse_config("no layer has attention: nothing here describes such a model");
+    return refuse_config("no layer has attention; such a model is not supported");
   model.state_layers = kinds.state;
   if (kinds.attention != model.layers - kinds.state) model.attention_layers = kinds.attention;
   if (window > 0 && kinds.window > 0 && config.flag("use_sliding_window", true)) {
@@ -347,7 +346,7 @@ Result<void> read_expert_layers(const Config& config, ModelSpec& model) {
     if (const auto* dense = config.list("mlp_only_layers"); dense != nullptr && dense->is_array())
       sparse -= static_cast<std::int64_t>(dense->size());
   }
-  if (sparse <= 0) return refuse_config("it has experts, and no layer that has them");
+  if (sparse <= 0) return refuse_config("the model has experts, but no layer with experts");
   if (sparse != model.layers - model.dense_layers) model.expert_layers = sparse;
   return {};
 }
@@ -363,7 +362,7 @@ Result<void> complete_attention(const Config& config, ModelSpec& model) {
       SHARDSWEEP_ASSIGN(const auto values, config.number(key));
       if (values == 0)
         return refuse_config(
-            fmt::format("it has 'kv_lora_rank' (latent attention) and no {}", in_quotes(key)));
+            fmt::format("it has 'kv_lora_rank' (latent attention) but no {}", in_quotes(key)));
     }
     SHARDSWEEP_ASSIGN(const auto nope, config.number("qk_nope_head_dim"));
     model.head_dim = nope + model.qk_rope_head_dim;
@@ -447,9 +446,9 @@ Result<void> check_ranges(const ModelSpec& model) {
 Result<void> check_embeddings(const Config& config, const ModelSpec& model) {
   SHARDSWEEP_ASSIGN(const auto width, config.number("embedding_width"));
   if (width == 0 || width == model.hidden) return {};
-  return refuse_config(fmt::format(
-      "its embeddings are {} wide and its layers {}; no formula here counts such a model", width,
-      model.hidden));
+  return refuse_config(
+      fmt::format("its embeddings are {} wide and its layers {}; such a model is not supported",
+          width, model.hidden));
 }
 
 Result<void> read_numbers(const Config& config, ModelSpec& model) {
@@ -457,8 +456,8 @@ Result<void> read_numbers(const Config& config, ModelSpec& model) {
     SHARDSWEEP_ASSIGN(model.*number.member, config.number(number.key));
     if (!number.required || model.*number.member > 0) continue;
     const auto defaults = config.type().empty()
-        ? "no 'model_type' that would give its default"
-        : fmt::format("no default is known of model_type {}", in_quotes(config.type()));
+        ? "no 'model_type' that would tell the default"
+        : fmt::format("no default is known for model_type {}", in_quotes(config.type()));
     return refuse_config(fmt::format("it has no {}, and {}", in_quotes(number.key), defaults));
   }
   return {};
@@ -515,7 +514,7 @@ const Json* text_part(const Json& whole) {
 
 Result<ModelSpec> model_of_config(std::string_view json, std::string name) {
   auto whole = Json::parse(without_infinity(json), nullptr, false);
-  if (!whole.is_object()) return refuse_config("it is no JSON object");
+  if (!whole.is_object()) return refuse_config("the file is not a JSON object");
   auto type = text_at(whole, "model_type");
   if (type.empty() && whole.contains("dim") && whole.contains("n_layers")) {
     type = "params.json";

@@ -113,7 +113,7 @@ std::string flaw_of(const MetricInfo& metric, const JsonValue& result) {
   if (found->is_null() && !required) return "";
   if (!found->is_number())
     return fmt::format(
-        "In the result record {} {}, not a number.", metric.name, value_kind(*found));
+        "In the result record, {} {}, not a number.", metric.name, value_kind(*found));
   const double value = found->get<double>();
   constexpr double most = 9e18;  // limit of a whole number
   if (!(std::abs(value) < most))
@@ -291,9 +291,9 @@ struct Summary {
         : JsonValue::parse(with_quoted_numbers(line), nullptr, false);
     if (record.is_object() && text_of(record, "type") == "result" &&
         text_of(record, "run_id") == nonce) {
-      return note_flaw(flaw_of(record).empty() ? "The result record has NaN or Infinity, which "
-                                                 "JSON does not know."
-                                               : flaw_of(record),
+      return note_flaw(flaw_of(record).empty()
+              ? "The result record has NaN or Infinity, which are not valid JSON."
+              : flaw_of(record),
           true);
     }
     note_flaw(fmt::format("There is no result record; line {} of the records is not a record "

@@ -34,7 +34,7 @@ Result<const AxisInfo*> layout_axis(std::string_view name) {
   if (axis != nullptr && axis->of_layout()) return axis;
   if (axis != nullptr)
     return refuse(
-        fmt::format("'{}' is no part of a layout; it has an option of its own", axis->name));
+        fmt::format("'{}' is not part of a layout; set it by its own option", axis->name));
   std::vector<std::string_view> names;
   for (const auto& one : axes()) {
     if (one.of_layout()) names.push_back(one.name);
@@ -149,12 +149,12 @@ class SettingReader {
       axis = axis_called(name);
     }
     if (axis == nullptr || !axis->of_layout())
-      return refuse(
-          fmt::format("{} sets no axis; write such as tp=4 or recompute=full", in_quotes(first)));
+      return refuse(fmt::format(
+          "{} does not set an axis; write for example tp=4 or recompute=full", in_quotes(first)));
     if (axis->kind == AxisKind::toggle && !is_value(at_, *axis))
       return AxisValues{axis, false, {off ? 0 : 1}};
     if (at_end())
-      return refuse(fmt::format("{} has no value; write such as {}={}", axis->name, axis->name,
+      return refuse(fmt::format("{} has no value; write for example {}={}", axis->name, axis->name,
           axis_text(*axis, axis->default_value)));
     return with_value(*axis, pieces_[at_++]);
   }

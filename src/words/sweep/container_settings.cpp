@@ -50,20 +50,20 @@ Result<void> check_container(const ContainerSpec& container, LaunchMode launch) 
   const bool has_image = !container.image.empty();
   if (container.is_used() && !has_image)
     return fault(FaultKind::invalid_input,
-        fmt::format("'container' has the runtime {} and no image; write 'image' into "
-                    "the sweep file",
+        fmt::format(
+            "'container' has the runtime {} but no image; write 'image' into the sweep file",
             word_of(*container.runtime)));
   if (has_image && !container.runtime)
     return fault(FaultKind::invalid_input,
-        "'container' has an image and no runtime; write 'runtime' into the sweep file "
+        "'container' has an image but no runtime; write 'runtime' into the sweep file "
         "or into the site file: pyxis, enroot, apptainer, podman-hpc or shifter");
   const bool is_file = container.image.ends_with(".sqsh") || container.image.ends_with(".squashfs");
   const bool is_made = container.runtime == ContainerRuntime::pyxis ||
       (container.runtime == ContainerRuntime::enroot && is_file);
   if (is_made && launch == LaunchMode::srun)
     return fault(FaultKind::invalid_input,
-        fmt::format("with 'launch: srun' no agent makes a container of {} on each node; "
-                    "write 'launch: agents', or name one of enroot that is there",
+        fmt::format("with 'launch: srun' nothing creates the {} container on each node; write "
+                    "'launch: agents', or name an enroot container that already exists there",
             word_of(*container.runtime)));
   return {};
 }
@@ -73,9 +73,9 @@ Result<void> check_watched_image(const ContainerSpec& container) {
       container.image.find('{') == std::string::npos;
   if (is_one_file) return {};
   return fault(FaultKind::invalid_input,
-      fmt::format("'remeasure: {{on: image}}' watches one file, from '/', such as "
-                  "/images/train.sqsh, and {}. Leave 'on' out: the layouts are then "
-                  "measured in the image as it is",
+      fmt::format("'remeasure: {{on: image}}' needs 'image' to be one file with its path from '/', "
+                  "such as /images/train.sqsh, but {}. Or leave 'on' out: the layouts are then "
+                  "measured again in the same image",
           container.is_used() ? fmt::format("'image' is '{}'", container.image)
                               : std::string("no container is used")));
 }

@@ -52,8 +52,8 @@ Found mistake_of_latents(const ModelSpec& model) {
             model.kv_heads, model.heads)};
   if (model.qk_rope_head_dim % 2 != 0 || model.qk_rope_head_dim >= model.head_size())
     return ShapeMistake{{},
-        fmt::format("'qk_rope_head_dim' is {}; it is even and less than the {} "
-                    "values of a head",
+        fmt::format(
+            "'qk_rope_head_dim' is {}; it must be even and less than the {} values of a head",
             model.qk_rope_head_dim, model.head_size())};
   return std::nullopt;
 }
@@ -109,7 +109,7 @@ Found mistake_of_kinds(const ModelSpec& model) {
     return ShapeMistake{
         "state_layers", "'state_layers' needs 'state_width', what a mixer puts out"};
   if (model.with_attention() == 0)
-    return ShapeMistake{"state_layers", "no layer has attention: such a model is not described"};
+    return ShapeMistake{"state_layers", "no layer has attention; such a model is not supported"};
   if (model.window_layers > 0 && model.window == 0)
     return ShapeMistake{"window_layers", "'window_layers' needs 'window', the tokens of it"};
   if (model.state_layers == 0)

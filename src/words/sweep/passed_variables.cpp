@@ -102,8 +102,8 @@ std::vector<std::string> withheld_variables(
 std::string withheld_text(const std::vector<std::string>& names) {
   if (names.empty()) return {};
   return fmt::format(
-      "the ranks do not get {} of this shell; 'pass_env: [{}]' in the sweep file "
-      "passes {} on",
+      "this shell has {}, which the ranks do not get; 'pass_env: [{}]' in the sweep file passes {} "
+      "on",
       fmt::join(names, ", "), fmt::join(names, ", "), names.size() == 1 ? "it" : "them");
 }
 

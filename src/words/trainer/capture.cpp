@@ -215,8 +215,8 @@ Result<ParsedKey> parse_key(std::string_view text, std::string_view whole) {
           [](char c) { return is_letter(c) || is_digit(c) || c == '_'; });
   if (!name)
     return fault(FaultKind::invalid_input,
-        fmt::format(
-            "pattern {}: '{{{}}}' is no key; write {{step_ms}}", in_quotes(whole), parsed.key));
+        fmt::format("pattern {}: '{{{}}}' is not a key; write for example {{step_ms}}",
+            in_quotes(whole), parsed.key));
   return parsed;
 }
 
@@ -265,7 +265,7 @@ Result<CapturePattern> CapturePattern::parse(std::string_view text) {
   }
   if (!any_key)
     return fault(FaultKind::invalid_input,
-        fmt::format("pattern {}: it takes no number; write {{step_ms}} in the "
+        fmt::format("pattern {}: no key takes a number; write for example {{step_ms}} in the "
                     "number's place",
             in_quotes(whole)));
   return pattern;

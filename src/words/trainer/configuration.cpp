@@ -41,7 +41,8 @@ Result<void> check_whose(
   if (std::none_of(words.deciding.begin(), words.deciding.end(),
           [&](const std::string& word) { return settings.plain(word) != nullptr; }))
     return fault(FaultKind::invalid_input,
-        fmt::format("none of {}'s words for a layout is in it ('shardsweep {}' lists them)",
+        fmt::format(
+            "the configuration has none of {}'s settings for a layout ('shardsweep {}' lists them)",
             trainer,
             find_trainer(trainer) == nullptr ? fmt::format("trainers check {}", trainer)
                                              : "help words"));
@@ -69,8 +70,9 @@ Result<void> check_unread(std::string_view trainer, const Settings& settings) {
     const std::string_view value = there != nullptr ? there->value : settings.text(one.word);
     if (std::find(off.begin(), off.end(), value) != off.end()) continue;
     return fault(FaultKind::invalid_input,
-        fmt::format("{}{}{}: it {}, which no axis says; a layout without it is another", one.word,
-            value.empty() ? "" : " ", value, one.why));
+        fmt::format("{}{}{}: it {}, which no axis can express, and without this setting it would "
+                    "be another layout",
+            one.word, value.empty() ? "" : " ", value, one.why));
   }
   return {};
 }
@@ -102,8 +104,8 @@ Result<std::map<std::string, std::string>> deciding(
     }
     if (unsure || value.find('$') != std::string::npos)
       return fault(FaultKind::invalid_input,
-          fmt::format("{}: the script does not say it without a branch, an argument "
-                      "or its environment; write its value",
+          fmt::format("{}: its value depends on a branch, an argument or the environment of the "
+                      "script; write the value itself",
               name));
     found.insert_or_assign(name, value);
   }
@@ -120,7 +122,7 @@ Result<std::string> script_as_flags(const LayoutWords& layout_words, std::string
       const auto [before, fresh] = said.emplace(name, value);
       if (!fresh && before->second != value)
         return fault(FaultKind::invalid_input,
-            fmt::format("{} is {} in one command of the script and {} in another", name,
+            fmt::format("{} is {} in one command of the script but {} in another", name,
                 before->second, value));
     }
     for (const ScriptWord& word : command) {

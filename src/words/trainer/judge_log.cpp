@@ -127,7 +127,7 @@ class Judge {
     const double logged = fact(key);
     if (expected <= 0 || logged <= 0) return;
     if (std::abs(static_cast<double>(expected) - logged) > rounding_of(key))
-      fault(fmt::format("It ran with {} {}, and {} was asked for.", what, logged, expected));
+      fault(fmt::format("The log says {} {}, but {} was asked for.", what, logged, expected));
   }
   /// Value of an axis that the log echoes; empty: none. Megatron-LM's stage is on several lines.
   [[nodiscard]] std::optional<double> echoed(std::string_view axis) const {
@@ -165,7 +165,7 @@ class Judge {
   }
   void contradict(std::string_view name, const auto& logged, std::string_view asked) {
     fault(
-        fmt::format("It ran with {} {}, and {} was asked for. If this is right, write "
+        fmt::format("The log says {} {}, but {} was asked for. If this is right, write "
                     "'unchecked: [axes]'.",
             name, logged, asked));
   }
@@ -187,10 +187,11 @@ class Judge {
     const double ranks = fact("data_ranks");
     if (ranks <= 0 || may_divide_samples(ranks)) return;
     fault(expected_.dp > 0
-            ? fmt::format("It divides samples among {} ranks, and dp {} was asked for.", ranks,
-                  expected_.dp)
-            : fmt::format("It divides samples among {} ranks, which is no divisor of {} "
-                          "GPUs.",
+            ? fmt::format(
+                  "The log says that samples are divided among {} ranks, but dp {} was asked for.",
+                  ranks, expected_.dp)
+            : fmt::format("The log says that samples are divided among {} ranks, which does not "
+                          "divide {} GPUs.",
                   ranks, expected_.gpus));
   }
   void check_run() {
@@ -211,7 +212,8 @@ class Judge {
     const double product = fact("dp") * fact("tp") * fact("pp") * std::max(1.0, fact("cp"));
     if (product > 0 && fact("gpus") > 0 && product != fact("gpus"))
       fault(fmt::format(
-          "Its degrees make {} ranks, and it says that it has {}.", product, fact("gpus")));
+          "The log's parallel degrees make {} ranks, but the log says that it ran on {}.", product,
+          fact("gpus")));
   }
 
   /// Where tokens are not printed, samples times their length are.
@@ -222,8 +224,8 @@ class Judge {
     if (fact("tokens_per_step") > 0 || samples <= 0 || length <= 0 || expected <= 0) return;
     if (samples * length != expected)
       fault(
-          fmt::format("It ran with a global batch of {} samples of {} tokens, and {} tokens "
-                      "per train step were asked for.",
+          fmt::format("The log says a global batch of {} samples of {} tokens, but {} tokens per "
+                      "train step were asked for.",
               samples, length, expected_.tokens_per_step));
   }
 
@@ -265,8 +267,8 @@ class Judge {
     if (!wants("parameters") || printed <= 0 || expected <= 0) return;
     if (std::abs(printed - expected) <= slack * expected + rounding_of("all_parameters")) return;
     fault(
-        fmt::format("Its model has {:.0f} parameters, and that of the sweep has {:.0f}. "
-                    "Where this is right, write 'unchecked: [parameters]'.",
+        fmt::format("The log's model has {:.0f} parameters, but the sweep's has {:.0f}. If this is "
+                    "right, write 'unchecked: [parameters]'.",
             printed, expected));
   }
 
@@ -286,8 +288,8 @@ class Judge {
         : fmt::format("{:.0f} to {:.0f} parameters with all of its experts", std::max(0.0, low),
               std::max(0.0, high));
     fault(
-        fmt::format("Its model has {}, and that of the sweep has {:.0f}. "
-                    "Where this is right, write 'unchecked: [parameters]'.",
+        fmt::format("The log's model has {}, but the sweep's has {:.0f}. If this is right, write "
+                    "'unchecked: [parameters]'.",
             found, expected));
   }
 
@@ -306,8 +308,9 @@ class Judge {
     const double hidden = last->values.find(key)->second.half_unit +
         first->values.find(key)->second.half_unit + steps * rounding;
     if (std::abs(grown - steps * per_step) > hidden + 1)
-      fault(fmt::format("It counts {:.0f} {} in {:.0f} train steps, and {:.0f} were asked for.",
-          grown, key == "consumed_samples" ? "samples" : "tokens", steps, steps * per_step));
+      fault(
+          fmt::format("The log counts {:.0f} {} in {:.0f} train steps, but {:.0f} were asked for.",
+              grown, key == "consumed_samples" ? "samples" : "tokens", steps, steps * per_step));
   }
   void check_all_consumed() {
     const double length = known(expected_.seq_len, "seq_len");
@@ -338,10 +341,11 @@ class Judge {
               fewest_timed, std::max<std::int64_t>(1, expected_.warmup) + skipped));
     if (left_out_ > expected_.warmup)
       return fault(
-          fmt::format("It does not print its first {} train steps, and has {} timed one{}. At "
+          fmt::format("The log leaves out its first {} train steps, and has {} timed one{}. At "
                       "least {} are needed: raise 'warmup' of 'measure' to {}.",
               left_out_, timed, timed == 1 ? "" : "s", fewest_timed, left_out_));
-    fault(fmt::format("It has {} train steps. At least {} are needed: the first {} not timed.",
+    fault(fmt::format(
+        "The log has {} train steps. At least {} are needed, because the first {} not timed.",
         static_cast<std::int64_t>(log_.steps.size()) + left_out_,
         fewest_timed + std::max<std::int64_t>(1, expected_.warmup),
         expected_.warmup > 1 ? fmt::format("{} are", expected_.warmup) : "is"));
@@ -424,7 +428,8 @@ class Judge {
     const double slack = clock->resolution + found.resolution;
     if (gap <= clock_doubt + slack) return;
     std::string said = fmt::format(
-        "By what it prints a train step takes {:.1f} ms, and by the clock of its lines {:.1f} ms",
+        "The log prints {:.1f} ms per train step, but by the times of its lines a step takes "
+        "{:.1f} ms",
         *found.train_step_ms, clock->step_ms);
     if (gap <= clock_contradiction + slack) return judged_.notes.push_back(said + ".");
     judged_.will_repeat = true;
@@ -528,7 +533,7 @@ class Judge {
     to.steps = static_cast<std::int64_t>(timed_.size());
     to.resolution = clock->resolution;
     judged_.notes.emplace_back(
-        "It prints no time of a train step: the stamps of its lines tell it.");
+        "The log prints no time per train step; it was computed from the times of the lines.");
   }
 
   /// Expected value, else the log's, else samples times their length.
@@ -573,14 +578,15 @@ class Judge {
     if (!has_time && !has_tokens && known(expected_.seq_len, "seq_len") <= 0)
       options.emplace_back("--seq-len");
     if (!has_time && (has_tokens || !series("samples_per_s").empty())) {
-      judged_.notes.push_back(fmt::format("The log tells {} of all GPUs. Give {}.",
+      judged_.notes.push_back(fmt::format("The log has {} of all GPUs together. Also give {}.",
           has_tokens ? "tokens/s" : "samples/s", fmt::join(options, " and ")));
     } else if (!has_time) {
       judged_.notes.emplace_back(
-          "The log tells neither the time of a train step nor tokens/s in words that are known.");
+          "The log has neither the time of a train step nor tokens/s in a known form.");
     } else {
-      judged_.notes.push_back(fmt::format(
-          "The log alone does not tell tokens/s. Give {}.", fmt::join(options, " and ")));
+      judged_.notes.push_back(
+          fmt::format("tokens/s can't be computed from the log alone. Also give {}.",
+              fmt::join(options, " and ")));
     }
   }
   std::optional<double> printed_speed(double gpus, double* resolution) {
@@ -595,7 +601,7 @@ class Judge {
     if (samples.empty()) return std::nullopt;
     if (tokens_per_step() <= 0)
       judged_.notes.emplace_back(
-          "The log does not say its batch: its speed can't be held against the clock of its "
+          "The log does not say its batch, so its speed can't be checked against the times of its "
           "lines.");
     return quantile(std::move(samples), 0.5) * length / gpus;
   }
@@ -609,14 +615,15 @@ class Judge {
     const double counted = quantile(std::move(all), 0.5) / quantile(std::move(one), 0.5);
     if (std::abs(counted / gpus - 1) <= speed_slack + rounding + rounding_of_all) return true;
     judged_.will_repeat = true;
-    fault(fmt::format("By its two speeds it ran on {:.0f} GPUs, and {} were asked for.", counted,
-        expected_.gpus));
+    fault(
+        fmt::format("The log's tokens/s and tokens/s/GPU mean {:.0f} GPUs, but {} were asked for.",
+            counted, expected_.gpus));
     return false;
   }
   void compare(double from_time, double printed, double rounding) {
     const double gap = std::abs(from_time / printed - 1);
     if (gap > speed_slack + rounding + judged_.measurement.resolution)
-      fault(fmt::format("By its step time it does {:.0f} tokens/s/GPU, and it prints {:.0f}.",
+      fault(fmt::format("The log's step time means {:.0f} tokens/s/GPU, but the log prints {:.0f}.",
           from_time, printed));
   }
 

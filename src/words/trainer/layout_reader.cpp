@@ -77,8 +77,8 @@ Result<std::string> recompute_of(std::string_view list, std::string_view without
     if (std::set<std::string_view>(parts.begin(), parts.end()) == modules) return std::string(word);
   }
   return fault(FaultKind::invalid_input,
-      fmt::format("recompute has no word for {} together; it has {}", fmt::join(modules, " "),
-          fmt::join(std::span(recompute_words).subspan(3), ", ")));
+      fmt::format("no value of recompute means {} together; its values are {}",
+          fmt::join(modules, " "), fmt::join(std::span(recompute_words).subspan(3), ", ")));
 }
 
 class LayoutReader {
@@ -271,10 +271,10 @@ class LayoutReader {
     if (has_dp_) return layout_.dp;
     SHARDSWEEP_ASSIGN(const std::int64_t rest, product({layout_.tp, layout_.pp, layout_.cp}));
     if (gpus_ <= 0)
-      return fault(FaultKind::invalid_input, "how many GPUs? It derives dp from them");
+      return fault(FaultKind::invalid_input, "how many GPUs? dp is derived from their number");
     if (gpus_ % rest != 0)
       return fault(FaultKind::invalid_input,
-          fmt::format("{} GPUs do not divide into tp {} x pp {} x cp {}", gpus_, layout_.tp,
+          fmt::format("{} GPUs can't be divided into tp {} x pp {} x cp {}", gpus_, layout_.tp,
               layout_.pp, layout_.cp));
     return gpus_ / rest;
   }

@@ -179,8 +179,8 @@ void LogRecords::time_by_reading(JudgedLog& judged, double look_s) const {
     return;
   if (!printed && !(read->resolution < coarsest)) {
     judged.notes.push_back(fmt::format(
-        "Its lines are read every {:.1f} s, and all timed train steps took {:.1f} s: print the "
-        "time of a train step, or raise measure.steps.",
+        "The log has no step times, its lines are read every {:.1f} s, and all timed train steps "
+        "took only {:.1f} s: print the time of a train step, or raise measure.steps.",
         look_s, read->span_s));
     return;
   }
@@ -218,9 +218,9 @@ WrittenRecord LogRecords::proof() const {
   if (log.steps.empty()) judge_only_facts(judged, log, expected);
   const LogMeasurement& measured = judged.measurement;
   const auto peak = measured.allocated_bytes ? measured.allocated_bytes : measured.reserved_bytes;
-  if (!peak) judged.faults.emplace_back("It printed no peak of its memory.");
+  if (!peak) judged.faults.emplace_back("The log has no peak memory.");
   if (!judged.faults.empty() || !check_found_version())
-    return error_of("its log proves nothing", std::move(judged));
+    return error_of("the log gives no peak memory that can be used", std::move(judged));
   WrittenRecord record{"result", {}, {{"proof", 1}}};
   put(record, "peak_memory_bytes", peak);
   put(record, "peak_allocated_bytes", measured.allocated_bytes);

@@ -84,8 +84,8 @@ Result<std::string> rest_of(const TrainerStart& start, std::string_view model) {
       [&](const StartRecipe& one) { return one.model == model; });
   if (found == start.recipes.end()) {
     return fault(FaultKind::invalid_input,
-        fmt::format("{} has a recipe for each model. Begin with --model {}, and name "
-                    "yours in the file",
+        fmt::format("{} is started by a recipe for one model. Begin with --model {}, then name "
+                    "your recipe and model in the file",
             start.name, fmt::join(models_of(start), " or ")));
   }
   constexpr std::string_view mark = "@RECIPE@";

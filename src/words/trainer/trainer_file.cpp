@@ -123,7 +123,7 @@ class FileReader {
     const auto names = placeholders_in(start.rest);
     if (start.rest.empty() || !start.recipes.empty() || is_one_of("hidden", names)) return;
     note({start_at_, Blamed::key,
-        "names no {hidden}, and 'start' has no 'recipes': each model would be trained as the same "
+        "names no {hidden}, and 'start' has no 'recipes': every model would be trained as the same "
         "one"});
   }
 

@@ -74,7 +74,7 @@ TEST_CASE("what rank 0 says on its node is checked where the train steps are pri
   first.logs.look(clock, true);
   CHECK_FALSE(last.logs.waits_for_facts(clock));
   last.logs.look(clock, true);
-  CHECK(says(folder, "It ran with gpus 8, and 4 was asked for."));
+  CHECK(says(folder, "The log says gpus 8, but 4 was asked for."));
   CHECK_FALSE(says(folder, "\"result\""));
 }
 

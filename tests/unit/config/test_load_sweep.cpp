@@ -393,7 +393,7 @@ TEST_CASE("finals say how many layouts run again, how often, and what does not m
   CHECK(shorter->measure.steps_of_trial() == 5);
   CHECK(shorter->measure.finals_longer() == doctest::Approx(23.0 / 8));
   CHECK(fault_of(load_text(text + "measure: {first: 5}\n"))
-            .find("'first' shortens the runs before the finals, and there are none; write "
+            .find("'first' shortens the runs before the finals, but the sweep has no finals; write "
                   "'finalists: 3'") != std::string::npos);
   CHECK(fault_of(load_text(text + "measure: {steps: 5, first: 5, finalists: 2}\n"))
             .find("'first' has to be below 'steps', which is 5; got '5'") != std::string::npos);

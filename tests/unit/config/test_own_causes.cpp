@@ -61,6 +61,6 @@ TEST_CASE("the sample of a user's cause is tried with all that the cause says") 
   CHECK(sweep->rules[0].where == LinePlace::error_class);
   const auto wrong = load_text(head + cause + "'RuntimeError: TokenServerError'\n");
   REQUIRE(!wrong);
-  CHECK(wrong.error().what.find(":11:13: rule 'ours' does not judge its own sample") !=
+  CHECK(wrong.error().what.find(":11:13: rule 'ours' does not match its own sample") !=
       std::string::npos);
 }

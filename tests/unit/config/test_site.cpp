@@ -85,9 +85,9 @@ TEST_CASE("bad site files are refused with the reason") {
   CHECK(fault("slurm: {mem_per_gpu: 1G}\n") ==
       "1:9: 'mem_per_gpu' is not a long option of sbatch; write 'mem-per-gpu'");
   CHECK(fault("slurm: {\"a;b\": x}\n") ==
-      "1:9: 'a;b' is not a long option of sbatch; use small letters, digits and '-'");
+      "1:9: 'a;b' is not a long option of sbatch; use lower-case letters, digits and '-'");
   CHECK(fault("slurm: {A: x}\n") ==
-      "1:9: 'A' is not a long option of sbatch; use small letters, digits and '-'");
+      "1:9: 'A' is not a long option of sbatch; use lower-case letters, digits and '-'");
   CHECK(fault("slurm: {comment: \"a\\nb\"}\n") ==
       "1:18: 'comment' holds a control character: 'a\\nb'");
   CHECK(fault("slurm: {nice: false}\n") == "1:15: 'nice: false' sets nothing; remove it");

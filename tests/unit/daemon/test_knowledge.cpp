@@ -52,7 +52,7 @@ TEST_CASE("what is no knowledge is refused, and nothing is kept of it") {
   site.submit({});
   const Answer answer = learn(site, empty_file() + "more");
   REQUIRE(answer.fault);
-  CHECK(answer.fault->what.find("jsonl:2: the last line is torn") != std::string::npos);
+  CHECK(answer.fault->what.find("jsonl:2: the last line is incomplete") != std::string::npos);
   CHECK(site.sql("SELECT count(*) FROM knowledge") == "0");
   CHECK(site.ask(Verb::forget, {"imported:00000000"}).fault);
 }

@@ -162,18 +162,18 @@ TEST_CASE("mistakes of a config.json") {
   const std::string latent = R"({"num_hidden_layers":2,"hidden_size":64,"num_attention_heads":2,
     "vocab_size":10,"intermediate_size":8,"kv_lora_rank":)";
   CHECK(wrong(latent + R"(16,"v_head_dim":32})") ==
-      "config.json: it has 'kv_lora_rank' (latent attention) and no 'qk_nope_head_dim'");
+      "config.json: it has 'kv_lora_rank' (latent attention) but no 'qk_nope_head_dim'");
   CHECK(
       wrong(latent + R"(16,"qk_nope_head_dim":32})").find("no 'v_head_dim'") != std::string::npos);
   CHECK(wrong(latent + R"(70000,"qk_nope_head_dim":32,"v_head_dim":32})") ==
       "config.json: kv_lora_rank is 70000, more than 65536");
   CHECK(wrong(latent + R"(16,"qk_nope_head_dim":33,"v_head_dim":32,"qk_rope_head_dim":7})")
             .find("'qk_rope_head_dim' is 7; it is even") != std::string::npos);
-  CHECK(wrong("not json") == "config.json: it is no JSON object");
+  CHECK(wrong("not json") == "config.json: the file is not a JSON object");
   CHECK(wrong("{}") ==
-      "config.json: it has no 'num_hidden_layers', and no 'model_type' that would give its "
+      "config.json: it has no 'num_hidden_layers', and no 'model_type' that would tell the "
       "default");
-  CHECK(wrong(R"({"model_type":"quux"})").find("no default is known of model_type 'quux'") !=
+  CHECK(wrong(R"({"model_type":"quux"})").find("no default is known for model_type 'quux'") !=
       std::string::npos);
   CHECK(wrong(R"({"model_type":"t5"})").find("an encoder beside the decoder") != std::string::npos);
   CHECK(wrong(R"({"model_type":"llama","intermediate_size":[8,16]})").find("layer to layer") !=
@@ -362,8 +362,8 @@ TEST_CASE("Python's words for no number; embeddings narrower than the layers; wo
     "x":[-Infinity]})")
             .note == "Not understood, and not counted: x.");
   CHECK(wrong(R"({"model_type":"opt","hidden_size":1024,"word_embed_proj_dim":512})") ==
-      "config.json: its embeddings are 512 wide and its layers 1024; no formula here counts such a "
-      "model");
+      "config.json: its embeddings are 512 wide and its layers 1024; such a model is not "
+      "supported");
   const auto windows = read(R"({"model_type":"mimo_v2_flash","hybrid_layer_pattern":[0,1,1,0],
     "num_hidden_layers":4})");
   CHECK(windows.window == 128);

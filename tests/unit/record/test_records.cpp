@@ -39,32 +39,32 @@ std::string flaw_of(const std::string& keys) {
 TEST_CASE("a result record without a usable metric is told by its name") {
   CHECK(flaw_of("") == "The result record lacks tokens_per_s_per_gpu.");
   CHECK(flaw_of(R"(,"tokens_per_s_per_gpu":"fast")") ==
-      "In the result record tokens_per_s_per_gpu is text ('fast'), not a number.");
+      "In the result record, tokens_per_s_per_gpu is text ('fast'), not a number.");
   CHECK(flaw_of(R"(,"tokens_per_s_per_gpu":null)") ==
-      "In the result record tokens_per_s_per_gpu is null, not a number.");
+      "In the result record, tokens_per_s_per_gpu is null, not a number.");
   CHECK(flaw_of(R"(,"tokens_per_s_per_gpu":-5)") ==
       "In the result record tokens_per_s_per_gpu is -5; it has to be above 0.");
   CHECK(flaw_of(R"(,"tokens_per_s_per_gpu":0)") ==
       "In the result record tokens_per_s_per_gpu is 0; it has to be above 0.");
   CHECK(flaw_of(R"(,"tokens_per_s_per_gpu":NaN)") ==
-      "In the result record tokens_per_s_per_gpu is NaN, not a number.");
+      "In the result record, tokens_per_s_per_gpu is NaN, not a number.");
   CHECK(flaw_of(R"(,"tokens_per_s_per_gpu":-Infinity)") ==
-      "In the result record tokens_per_s_per_gpu is -Infinity, not a number.");
+      "In the result record, tokens_per_s_per_gpu is -Infinity, not a number.");
   CHECK(flaw_of(R"(,"tokens_per_s_per_gpu":1,"peak_memory_bytes":[1])") ==
-      "In the result record peak_memory_bytes is a list, not a number.");
+      "In the result record, peak_memory_bytes is a list, not a number.");
   CHECK(flaw_of(R"(,"tokens_per_s_per_gpu":1,"train_step_ms":-1)") ==
       "In the result record train_step_ms is -1; it may not be negative.");
   CHECK(flaw_of(R"(,"tokens_per_s_per_gpu":1,"n_params":1e300)") ==
       "In the result record n_params is 1e+300, which is too large.");
   CHECK(flaw_of(R"(,"tokens_per_s_per_gpu":1,"mine":"NaN","other":NaN)") ==
-      "The result record has NaN or Infinity, which JSON does not know.");
+      "The result record has NaN or Infinity, which are not valid JSON.");
 }
 
 TEST_CASE("a text that ends in a backslash hides no number behind it") {
   CHECK(flaw_of(R"(,"place":"C:\\","tokens_per_s_per_gpu":NaN)") ==
-      "In the result record tokens_per_s_per_gpu is NaN, not a number.");
+      "In the result record, tokens_per_s_per_gpu is NaN, not a number.");
   CHECK(flaw_of(R"(,"said":"\"NaN\"","tokens_per_s_per_gpu":Infinity)") ==
-      "In the result record tokens_per_s_per_gpu is Infinity, not a number.");
+      "In the result record, tokens_per_s_per_gpu is Infinity, not a number.");
 }
 
 TEST_CASE("a train step without a loss has none") {

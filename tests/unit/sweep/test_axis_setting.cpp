@@ -75,6 +75,7 @@ TEST_CASE("a mistake names what there is") {
   CHECK(read("tp=2 tp=4") == "[tp is set twice]");
   CHECK(read("seq_len=4096").find("no part of a layout") != std::string::npos);
   CHECK(read("fast").find("sets no axis") != std::string::npos);
-  CHECK(read("dp 4 tp") == "[tp has no value; write such as tp=1]");
-  CHECK(read("micro") == "['micro' sets no axis; write such as tp=4 or recompute=full]");
+  CHECK(read("dp 4 tp") == "[tp has no value; write for example tp=1]");
+  CHECK(
+      read("micro") == "['micro' does not set an axis; write for example tp=4 or recompute=full]");
 }

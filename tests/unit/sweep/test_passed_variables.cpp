@@ -67,7 +67,7 @@ TEST_CASE("what a trainer reads and does not get is named") {
   CHECK(names == std::vector<std::string>{"CUDA_CACHE_PATH", "HF_HOME"});
   CHECK(withheld_text({}).empty());
   CHECK(withheld_text({"HF_HOME"}) ==
-      "the ranks do not get HF_HOME of this shell; 'pass_env: [HF_HOME]' in the sweep file "
+      "this shell has HF_HOME, which the ranks do not get; 'pass_env: [HF_HOME]' in the sweep file "
       "passes it on");
 }
 

@@ -96,9 +96,11 @@ TEST_CASE("a time of hours, minutes and seconds is taken as seconds") {
 
 TEST_CASE("a pattern that can't be one says why") {
   CHECK(taken("took ms", "") ==
-      "pattern 'took ms': it takes no number; write {step_ms} in the number's place");
+      "pattern 'took ms': no key takes a number; write for example {step_ms} in the number's "
+      "place");
   CHECK(taken("took {step_ms ms", "") == "pattern 'took {step_ms ms': a '{' has no '}'");
-  CHECK(taken("took {}", "") == "pattern 'took {}': '{}' is no key; write {step_ms}");
+  CHECK(
+      taken("took {}", "") == "pattern 'took {}': '{}' is not a key; write for example {step_ms}");
   CHECK(taken("{loss}{step_ms}", "") ==
       "pattern '{loss}{step_ms}': text must stand in front of each {key}");
 }

@@ -296,8 +296,8 @@ TEST_CASE("what Megatron's lists of modules and graphs mean") {
   CHECK(read(fmt::format("{} --recompute-modules core_attn", selective)) == "selective");
   CHECK(read(fmt::format("{} --recompute-modules core_attn mlp", selective)) == "mlp");
   CHECK(read(fmt::format("{} --recompute-modules mlp mhc", selective))
-            .starts_with("--recompute-modules: recompute has no word for mhc mlp together; it "
-                         "has layernorm, mlp, "));
+            .starts_with("--recompute-modules: no value of recompute means mhc mlp together; its "
+                         "values are layernorm, mlp, "));
   CHECK(read("--recompute-granularity moe") ==
       "--recompute-granularity: 'moe' is none of full, selective");
   CHECK(read("--cuda-graph-impl local") == "none graphs");
@@ -504,9 +504,9 @@ TEST_CASE("a configuration that can't be is refused with its numbers") {
     return read ? std::string() : read.error().what;
   };
   CHECK(why("megatron", "--tensor-model-parallel-size 8", 0) ==
-      "how many GPUs? It derives dp from them");
+      "how many GPUs? dp is derived from their number");
   CHECK(why("megatron", "--tensor-model-parallel-size 8", 12) ==
-      "12 GPUs do not divide into tp 8 x pp 1 x cp 1");
+      "12 GPUs can't be divided into tp 8 x pp 1 x cp 1");
   CHECK(why("megatron", "--micro-batch-size 3 --global-batch-size 16", 4) ==
       "16 samples per train step do not divide into dp 4 x micro-batch 3");
   CHECK(why("nanotron", "  tp: many\n", 4) == "tp is a whole number from 1 to 1048576, not 'many'");

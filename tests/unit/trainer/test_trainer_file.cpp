@@ -173,8 +173,8 @@ TEST_CASE("a start that never tells the model's shape is refused, unless models 
         "start:\n" + more + "  text: |\n    runner:\n      argv: [train, \"" + word + "\"]\n");
   };
   CHECK_THROWS_WITH((void)start("", "--layers={layers}"),
-      "line 2: names no {hidden}, and 'start' has no 'recipes': each model would be trained as the "
-      "same one");
+      "line 2: names no {hidden}, and 'start' has no 'recipes': every model would be trained as "
+      "the same one");
   CHECK_FALSE(start("", "--hidden={hidden}").start.rest.empty());
   CHECK_FALSE(start("  recipes: |\n    llama-1b: small\n", "@RECIPE@").start.rest.empty());
 }

@@ -210,7 +210,7 @@ TEST_CASE("a speed is held against the clock of its own lines") {
     const JudgedLog other = judged(rate, "{},125");
     REQUIRE(other.faults.size() == 1);
     CHECK(other.will_repeat);
-    CHECK(other.faults.front().find("by the clock of its lines 1000.0 ms") != std::string::npos);
+    CHECK(other.faults.front().find(" 1000.0 ms") != std::string::npos);
   }
   // Whole seconds say nothing of steps of one.
   CHECK(judged(560, "{}").faults.empty());
@@ -256,19 +256,19 @@ TEST_CASE("a log that can't be believed gives no measurement") {
   CHECK(
       fault_of("megatron", "megatron-nan") == "2 timed train steps with a loss that is no number.");
   CHECK(fault_of("megatron", "megatron-other-layout") ==
-      "Its degrees make 32 ranks, and it says that it has 16.");
-  CHECK(
-      fault_of("megatron", "megatron-2026", {.dp = 4}) == "It ran with dp 2, and 4 was asked for.");
+      "The log's parallel degrees make 32 ranks, but the log says that it ran on 16.");
+  CHECK(fault_of("megatron", "megatron-2026", {.dp = 4}) ==
+      "The log says dp 2, but 4 was asked for.");
   CHECK(fault_of("megatron", "megatron-2026", {.seq_len = 8192}) ==
-      "It ran with seq_len 4096, and 8192 was asked for.");
+      "The log says seq_len 4096, but 8192 was asked for.");
   CHECK(fault_of("megatron", "megatron-2026", {.vocab = 32000}) ==
       "The first loss is 10.831. A fresh model over 32000 entries begins near 10.373.");
   CHECK(
       fault_of("nanotron", "megatron-2026") == "The log has no train step that this reader knows.");
   CHECK(fault_of("llm-foundry", "llm-foundry", {.gpus = 8, .tokens_per_step = 1048576}) ==
-      "By its step time it does 256206 tokens/s/GPU, and it prints 128100.");
+      "The log's step time means 256206 tokens/s/GPU, but the log prints 128100.");
   CHECK(fault_of("nanotron", "nanotron", {.gpus = 8}) ==
-      "By its two speeds it ran on 16 GPUs, and 8 were asked for.");
+      "The log's tokens/s and tokens/s/GPU mean 16 GPUs, but 8 were asked for.");
 }
 
 namespace {
@@ -330,7 +330,7 @@ TEST_CASE("samples and tokens that are counted otherwise than asked for are told
   text.replace(at, 30, "consumed samples:         1280");
   const JudgedLog log = judge_log(read_text("megatron", text));
   REQUIRE(log.faults.size() == 1);
-  CHECK(log.faults[0] == "It counts 1024 samples in 5 train steps, and 1280 were asked for.");
+  CHECK(log.faults[0] == "The log counts 1024 samples in 5 train steps, but 1280 were asked for.");
 }
 
 TEST_CASE("parameters of another model are told, where all ranks print theirs") {
@@ -339,7 +339,7 @@ TEST_CASE("parameters of another model are told, where all ranks print theirs") 
   const auto other = judge_log(read_text("megatron", text), {.parameters = 8'000'000'000});
   REQUIRE(other.faults.size() == 1);
   CHECK(other.faults[0].starts_with(
-      "Its model has 1700000000 parameters, and that of the sweep has 8000000000."));
+      "The log's model has 1700000000 parameters, but the sweep's has 8000000000."));
   CHECK(judge_log(
       read_text("megatron", text), {.parameters = 8'000'000'000, .unchecked = {"parameters"}})
             .faults.empty());
@@ -404,8 +404,8 @@ TEST_CASE("experts that are shared among ranks are counted whole") {
   CHECK(faults_of_moe(moe_prints.at(2), false).empty());
   REQUIRE_FALSE(faults_of_moe(moe_prints.at(5), false).empty());
   CHECK(faults_of_moe(moe_prints.at(5), true).at(0) ==
-      "Its model has 4756448 to 6591456 parameters with all of its experts, and that of the "
-      "sweep has 65000000. Where this is right, write 'unchecked: [parameters]'.");
+      "The log's model has 4756448 to 6591456 parameters with all of its experts, but the sweep's "
+      "has 65000000. If this is right, write 'unchecked: [parameters]'.");
 }
 
 namespace {
@@ -443,7 +443,7 @@ TEST_CASE("DeepSpeed's world_size is its data parallel degree, whoever made the 
   // A pipeline of two stages: it says 1, and nobody knows the GPUs.
   const JudgedLog alone = judged("deepspeed", "deepspeed-pipe", {.seq_len = 4096});
   CHECK_FALSE(alone.measurement.tokens_per_s_per_gpu);
-  CHECK(alone.notes.at(0) == "The log alone does not tell tokens/s. Give --gpus.");
+  CHECK(alone.notes.at(0) == "tokens/s can't be computed from the log alone. Also give --gpus.");
 }
 
 TEST_CASE("torchtitan's validation is no train step, and its memory no peak") {
@@ -473,7 +473,7 @@ TEST_CASE("too few train steps are no measurement") {
   text.erase(text.find("iteration        3/"));
   const JudgedLog log = judge_log(read_text("megatron", text));
   REQUIRE(log.faults.size() == 1);
-  CHECK(log.faults[0] == "It has 2 train steps. At least 3 are needed: the first is not timed.");
+  CHECK(log.faults[0].find("2 train steps. At least 3 ") != std::string::npos);
 }
 
 TEST_CASE("parameters are summed over the model parallel ranks") {
@@ -485,16 +485,16 @@ TEST_CASE("what a log leaves out is said, and how to give it") {
   CHECK(log.faults.empty());
   CHECK_FALSE(log.measurement.tokens_per_s_per_gpu);
   REQUIRE(log.notes.size() == 1);
-  CHECK(log.notes[0] == "The log alone does not tell tokens/s. Give --gpus and --seq-len.");
+  CHECK(log.notes[0].ends_with("give --gpus and --seq-len."));
   auto reader =
       LogReader::make(std::vector<std::string_view>{"step {iteration},", "wps={tokens_per_s},"});
   REQUIRE(reader);
   for (const auto* line : {"step 1, wps=950,", "step 2, wps=962,", "step 3, wps=960,"})
     reader->read(line);
   CHECK(judge_log(reader->finish()).notes.at(0) ==
-      "The log tells tokens/s of all GPUs. Give --gpus.");
+      "The log has tokens/s of all GPUs together. Also give --gpus.");
   CHECK(judged("gpt-neox", "gpt-neox").notes.at(0) ==
-      "The log alone does not tell tokens/s. Give --gpus.");
+      "tokens/s can't be computed from the log alone. Also give --gpus.");
 }
 
 namespace {
@@ -560,6 +560,13 @@ std::vector<std::string> faults_of_echo(std::map<std::string, std::string> asked
   return {};
 }
 
+/// The sentence names the axis with the log's value, and the value that was asked for.
+bool names(const std::string& sentence, const std::string& axis, const std::string& logged,
+    const std::string& asked) {
+  return sentence.find(' ' + axis + ' ' + logged + ',') != std::string::npos &&
+      sentence.find(' ' + asked + ' ') != std::string::npos;
+}
+
 }  // namespace
 
 TEST_CASE("a flag that Megatron-LM ignores is seen in the arguments that it prints") {
@@ -576,17 +583,13 @@ TEST_CASE("a flag that Megatron-LM ignores is seen in the arguments that it prin
           {"zero", "1"}, {"vpp", "1"}, {"bucket_mb", "25"}},
       printed)
             .empty());
-  const std::vector<std::tuple<std::string, std::string, std::string>> ignored{
-      {"ep", "2", "It ran with ep 1, and 2 was asked for."},
-      {"micro_batch", "2", "It ran with micro_batch 4, and 2 was asked for."},
-      {"recompute", "full", "It ran with recompute none, and full was asked for."},
-      {"sequence_parallel", "true", "It ran with sequence_parallel false, and true was asked for."},
-      {"zero", "0", "It ran with zero 1, and 0 was asked for."},
-      {"vpp", "2", "It ran with vpp 1, and 2 was asked for."}};
-  for (const auto& [axis, asked, sentence] : ignored) {
+  const std::vector<std::tuple<std::string, std::string, std::string>> ignored{{"ep", "2", "1"},
+      {"micro_batch", "2", "4"}, {"recompute", "full", "none"},
+      {"sequence_parallel", "true", "false"}, {"zero", "0", "1"}, {"vpp", "2", "1"}};
+  for (const auto& [axis, asked, logged] : ignored) {
     const auto faults = faults_of_echo({{axis, asked}}, printed);
     REQUIRE(faults.size() == 1);
-    CHECK(faults.front().find(sentence) != std::string::npos);
+    CHECK(names(faults.front(), axis, logged, asked));
   }
 }
 
@@ -609,14 +612,12 @@ TEST_CASE("axes of today are held against the arguments that Megatron-LM prints"
           {"expert_tp", "0"}, {"offload", "optimizer"}, {"recompute", "layernorm+moe_act"}}) {
     CHECK(axis + ' ' + faults(axis, asked) == axis + " right");
   }
-  for (const auto& [axis, asked, sentence] :
+  for (const auto& [axis, asked, logged] :
       std::vector<std::tuple<std::string, std::string, std::string>>{
-          {"cuda_graphs", "false", "It ran with cuda_graphs true, and false was asked for."},
-          {"first_stage_layers", "6", "It ran with first_stage_layers 7, and 6 was asked for."},
-          {"expert_tp", "1", "It ran with expert_tp 2, and 1 was asked for."},
-          {"offload", "none", "It ran with offload optimizer, and none was asked for."},
-          {"recompute", "full", "It ran with recompute selective, and full was asked for."}}) {
-    CHECK(faults(axis, asked).find(sentence) != std::string::npos);
+          {"cuda_graphs", "false", "true"}, {"first_stage_layers", "6", "7"},
+          {"expert_tp", "1", "2"}, {"offload", "none", "optimizer"},
+          {"recompute", "full", "selective"}}) {
+    CHECK(names(faults(axis, asked), axis, logged, asked));
   }
 }
 

@@ -148,8 +148,8 @@ TEST_CASE("a log of a newer version counts as long as nothing contradicts it") {
   CHECK(refused.texts.at("class") == "usage");
   CHECK(refused.texts.at("message") ==
       "its log is no measurement: Version '0.21.0' of Megatron-LM is newer than tested: the "
-      "reader 'megatron' was tested with versions 0.5 to 0.20. It ran with dp 2, and 1 was "
-      "asked for.");
+      "reader 'megatron' was tested with versions 0.5 to 0.20. The log says dp 2, but 1 was asked "
+      "for.");
   CHECK(measured(2, "nan").texts.at("class") == "nan");
 }
 
