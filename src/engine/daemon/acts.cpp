@@ -84,7 +84,7 @@ bool Acts::is_said(const AllocationRow& allocation) const {
   return channel != nullptr && channel->said == world_.version_of(allocation.id);
 }
 
-/// False if nothing else may be done about it in this tick.
+/// False if nothing else may be done about the allocation in this tick.
 bool Acts::say_orders(const AllocationRow& allocation) {
   const std::uint64_t version = world_.version_of(allocation.id);
   // An earlier daemon may have submitted the job; its files show that.
@@ -111,7 +111,7 @@ void Acts::act_on(const AllocationRow& allocation) {
   submit(allocation, scheduler);
 }
 
-/// Lets a job start whose id is committed. Repeats the request if the first one failed.
+/// Releases a held job once its id is committed. Repeats the request if the first one failed.
 void Acts::release(const AllocationRow& allocation, Channel& channel, Scheduler& scheduler) {
   constexpr std::chrono::seconds again{60};
   const auto now = parts_.clock.steady();
@@ -145,7 +145,7 @@ void Acts::submit(const AllocationRow& allocation, Scheduler& scheduler) {
   fail_point("daemon.submitted");
 }
 
-/// The allocation's folder and its first file, before anything can look for them.
+/// Writes the allocation's folder and first file, before anything can look for them.
 Result<void> Acts::prepare(const AllocationRow& allocation) {
   const AllocationPaths paths{allocation.dir};
   std::error_code error;

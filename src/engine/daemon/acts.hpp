@@ -27,7 +27,7 @@ class Acts {
         orders_(parts, world, sweeps, channels) {}
 
   void act();
-  /// The leads know all orders of the world as it is.
+  /// True if the leads have all orders of the present world.
   [[nodiscard]] bool all_said() const { return said_ == world_.version(); }
 
  private:

@@ -31,9 +31,10 @@ Result<Channel*> Channels::of(const AllocationRow& allocation) {
       channel.drained = true;
     }
   }
-  // Submitted or not: after a restart the scheduler's look tells, never a second submission.
-  // But what was told to come back later is known to be nowhere. Its first file is older than
-  // its submission; lines there may be none, where others have got all the work.
+  // True if the job was, or may have been, submitted: after a restart the scheduler's answer
+  // decides, and never a second submission. A submission that was told to come back later is known
+  // to have no job. The first file is no proof, because it is older than the submission; an order
+  // file may be missing if other jobs got all the work.
   channel.submitted = allocation.submission != Submission::committed;
   if (!channel.submitted && allocation.submit_after == 0) {
     SHARDSWEEP_ASSIGN(channel.submitted, look_for(paths.spec()));

@@ -28,7 +28,7 @@ struct Channel {
   LineReader reader;
   std::deque<std::string> unread;  ///< lines of from_lead that are not folded yet
   bool is_readable = true;         ///< the last look could read from_lead
-  /// Ends of attempts whose records can't be read yet: they hold up no other line.
+  /// Lines that wait: ends of attempts whose records can't be read yet. They hold up no other line.
   std::vector<std::string> set_aside;
   std::int64_t n = 0;
   std::set<AttemptId> assigned;

@@ -22,7 +22,7 @@ void Deciding::decide() {
   take_time();
   if (!all_decided()) final_rounds_.plan();
   remeasuring_.plan();
-  // But for what only time brings.
+  // If nothing is new, only the clock calls for a decision: a probe is due, or a budget is used up.
   const bool due = !all_decided() || probe_is_due(world_, parts_.clock.now());
   const bool stale = has_stale_budget();
   const bool more = due && shardsweep::decide(world_, input());
@@ -84,7 +84,8 @@ DecideInput Deciding::input() {
             "{}.{}.{}.{}", trial.sweep, trial.slug, attempt.number, attempt.nonce.substr(0, 8)))
         .string();
   };
-  // A database keeps its sweeps: fifty that are over cost as much as fifty that run.
+  // Consider only open sweeps: a database keeps ended ones, and fifty of them would cost as much as
+  // fifty that run.
   const std::set<SweepId> concerned = sweeps_to_decide(world_);
   for (const auto& [id, sweep] : world_.sweeps()) {
     if (sweep.state != SweepState::active || !concerned.contains(id)) continue;

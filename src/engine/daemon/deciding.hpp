@@ -22,7 +22,7 @@ class Deciding {
         final_rounds_(parts, world, sweeps),
         remeasuring_(parts, world, sweeps) {}
 
-  /// Decides anew if something is new: the same world gives the same decision.
+  /// Decides again if something is new. The same world always gives the same decision.
   void decide();
   /// Decides for this sweep alone: points for somebody who measures them outside.
   void hand_out(SweepId sweep, const HandOut& wanted);

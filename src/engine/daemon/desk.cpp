@@ -61,7 +61,7 @@ Result<void> RequestDesk::serve() {
 }
 
 /// True for requests that have to wait while a submission is half stored or a sweep half deleted:
-/// another one of these, and what may be meant for that sweep or for all.
+/// another submission or deletion, and any request about that sweep or about all sweeps.
 bool RequestDesk::needs_the_whole(const PendingRequest& waiting) const {
   if (!waiting.request) return false;
   const Request& request = *waiting.request;
@@ -74,7 +74,8 @@ bool RequestDesk::needs_the_whole(const PendingRequest& waiting) const {
       });
 }
 
-/// A sweep's name, and no deletion has it. A trial's alone may be of a sweep that goes.
+/// True for the name of a sweep that no deletion has taken. The name of a trial is not enough,
+/// since its sweep may be going.
 bool RequestDesk::is_kept(const std::string& name) const {
   return std::any_of(world_.sweeps().begin(), world_.sweeps().end(), [&](const auto& sweep) {
     return sweep.second.name == name &&
@@ -85,7 +86,8 @@ bool RequestDesk::is_kept(const std::string& name) const {
   });
 }
 
-/// Done now, unless a daemon before us has done it. Nothing: it goes on in the next tick.
+/// Answer of a request: an earlier daemon's if it has served the request, else it is served now.
+/// Nothing: serving goes on in the next tick.
 Result<std::optional<Answer>> RequestDesk::answer_to(const PendingRequest& waiting) {
   SHARDSWEEP_ASSIGN(const auto known, parts_.store.answer_to(waiting.id));
   if (known) {
@@ -101,7 +103,8 @@ Result<std::optional<Answer>> RequestDesk::answer_to(const PendingRequest& waiti
   return answer;
 }
 
-/// A request that makes the daemon contradict itself ends it once, and not the next one too.
+/// Serves a request. If it makes the daemon find a defect in itself, the request is answered with a
+/// fault first, so that it does not end the next daemon too.
 Result<bool> RequestDesk::serve_or_refuse(const PendingRequest& waiting) {
   try {
     return in_work_of(0, [&] { return serve_one(waiting); });
@@ -109,14 +112,14 @@ Result<bool> RequestDesk::serve_or_refuse(const PendingRequest& waiting) {
     Answer answer;
     answer.id = waiting.id;
     answer.fault = {FaultKind::internal, fmt::format("nothing was changed. {}", broken.what())};
-    // The next daemon would meet a request without an answer again.
+    // Answer at once: the next daemon would serve an unanswered request again.
     (void)answer_request(parts_.home, answer);
     throw;
   }
 }
 
-/// False if it is not done yet. What is done is done once: where its answer can't be written
-/// the answer alone is tried again.
+/// Serves a request; false if it is not complete. A served request is not served twice: if its
+/// answer can't be written, only the answer is tried again.
 Result<bool> RequestDesk::serve_one(const PendingRequest& waiting) {
   if (unsent_.find(waiting.id) == unsent_.end()) {
     auto served = answer_to(waiting);
@@ -254,7 +257,7 @@ void RequestDesk::apply(const TrialStep& step, const Request& request) {
   // Ended trials may be in the database alone.
   const TrialRow* known = world_.trial(step.trial.id);
   const TrialRow& trial = known == nullptr ? world_.adopt(step.trial) : *known;
-  // Where the sweep as a whole is meant, its own event says it.
+  // If the whole sweep is meant, the sweep's own event says so.
   if (request.verb == Verb::rerun || step.cancelled_by == CancelledBy::name)
     world_.record(AddEvent{.at = parts_.clock.now(),
         .sweep = trial.sweep,

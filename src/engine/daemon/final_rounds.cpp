@@ -45,7 +45,7 @@ void FinalRounds::see_all() {
   }
 }
 
-/// Runs that nobody has submitted follow when its cells have ended.
+/// True if the sweep gets more runs when its cells have ended, which nobody has submitted.
 bool FinalRounds::runs_more(const SweepSpec& spec) {
   return spec.measure.finalists > 0 || spec.side_runs.any();
 }

@@ -58,7 +58,8 @@ void Health::note_event(const std::string& key, const SchedulerEvent& event) {
     troubles_.clear(TroubleKind::refused, name_of(accepted->token));
 }
 
-/// A file system that answers is not asked by writing, unless something has failed.
+/// Looks at the storage. While the file system answers, no file is written to test it, unless
+/// something has failed.
 void Health::look_at_home(bool failed) {
   const auto now = parts_.clock.steady();
   const bool due = !storage_looked_at_ || now - *storage_looked_at_ >= look_every;
@@ -81,8 +82,8 @@ void Health::look_at_home(bool failed) {
   if (fault) storage_failed_at_ = now;
 }
 
-/// Looks at the lock by its name, as the next daemon will find it. If it lies on another device, a
-/// file system has died and was mounted again: what this daemon has open is on the dead one.
+/// Looks at the lock file by its name, as the next daemon will. If it now lies on another device,
+/// its file system died and was mounted again, and this daemon's open files are on the dead one.
 std::optional<StorageFault> Health::look_at_lock() {
   struct stat about {};
   if (::stat(parts_.home.lock().c_str(), &about) != 0) {

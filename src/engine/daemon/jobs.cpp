@@ -111,7 +111,7 @@ void Jobs::end_deferrals() {
 /// again later.
 void Jobs::dismiss_unsubmitted() {
   for (const auto& [id, allocation] : world_.allocations()) {
-    // A sweep that is held apart must not keep others from this machine.
+    // Close also jobs of a sweep that is held apart: it must not keep others from this machine.
     const bool nobodys = allocation.draining || sweeps_.is_apart(allocation.sweep);
     const bool unwanted = allocation.state != State::ended && nobodys &&
         allocation.job_state != JobState::ended && allocation.submission == Submission::committed;
@@ -201,7 +201,7 @@ void Jobs::close(AllocationId id) {
   if (allocation.claimed_at == 0) why = "never started: " + why;
   log_info(fmt::format("{} is over: {}", allocation.job_name, why));
   const Policy& policy = sweeps_.policy_of(allocation.sweep);
-  // A probe that does not start says something about its node alone.
+  // A probe that does not start says something only about its node.
   std::optional<std::string> paused;
   // A storage fault says nothing about the site.
   if (allocation.probe_of.empty() && !health_.storage_fails())

@@ -41,9 +41,10 @@ class Jobs {
   /// Ends the allocations whose jobs are over and whose files have been read.
   void close_gone();
   /// Lets go of a copy's allocations: those in the original's home count as ended. Their files are
-  /// not read, and their jobs are not touched.
+  /// Lets go of a copied database's allocations: those in the original's home count as ended. Their
+  /// files are not read, and their jobs are not touched.
   void forget_others();
-  /// The folders of allocations that have not ended.
+  /// Folders of allocations that have not ended.
   [[nodiscard]] std::vector<std::filesystem::path> live_folders() const;
   /// Packs the folders of attempts whose lead would have done it. After the commit of their
   /// ends: a lead that lives on may still write a result, which counts until then.

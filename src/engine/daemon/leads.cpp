@@ -21,7 +21,8 @@
 namespace shardsweep {
 namespace {
 
-/// The lead knows that it was told to stop, the scheduler why: its word is waited for.
+/// True if an ending has to wait for the scheduler: the lead knows that it was told to stop, but
+/// only the scheduler knows why.
 bool needs_scheduler(const AllocationRow& allocation, const Ended& ended) {
   return allocation.backend != Backend::local && ended.ending.outcome == Outcome::preempted &&
       allocation.job_state != JobState::ended;
@@ -52,8 +53,8 @@ void Leads::read(const AllocationRow& allocation) {
   }
   // Beats are stored once per process: one pass per process (`tick`) must not hear them again.
   if (first && allocation.heard_at) world_.record_beats(allocation);
-  // Where lines wait for the scheduler's word, the lead has spoken.
-  // A lead that can't write is not silent.
+  // Lines that wait for the scheduler prove that the lead has spoken. And a lead that can't write
+  // because storage fails is not silent.
   const Timestamp now = parts_.clock.now();
   if (channel.unread.empty() && !health_.storage_fails()) {
     judge_silence({world_, now}, sweeps_.policy_of(allocation.sweep), allocation);
@@ -98,8 +99,8 @@ Leads::Line Leads::read_line(const AllocationRow& allocation, const std::string&
   return Line::folded;
 }
 
-/// An attempt that found other programs than its sweep's. Where the file was submitted again
-/// with these, it was assigned before, and runs anew.
+/// Judges an attempt that found other programs than its sweep's. If the sweep file was submitted
+/// again with these programs, the attempt was assigned before that, and runs again.
 void Leads::judge_programs(const AllocationRow& allocation, const Ended& ended) {
   if (ended.ending.found_code.empty()) return;
   const SweepRow* sweep = world_.sweep(allocation.sweep);
@@ -128,8 +129,8 @@ void Leads::send_away(const AllocationRow& allocation) {
   (*channel)->drained = true;
 }
 
-/// A lead that wakes up late shall find nothing to do. Where that can't be written its folder
-/// is gone, and so is what a lead would read.
+/// Tells a lead to do nothing more, in case it wakes up late. If that can't be written, the folder
+/// is gone, and with it all that a lead would read.
 void Leads::dismiss(const AllocationRow& allocation, const std::vector<Orphan>& orphans) {
   const auto channel = channels_.of(allocation);
   if (!channel || (*channel)->drained) return;

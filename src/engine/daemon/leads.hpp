@@ -36,7 +36,7 @@ class Leads {
   /// Fate of a line.
   enum class Line : std::uint8_t {
     folded,
-    waits,     ///< and with it those behind it
+    waits,     ///< and so do the lines behind it
     set_aside  ///< waits for the records of its attempt; later lines go on
   };
   [[nodiscard]] Line read_line(const AllocationRow& allocation, const std::string& text);

@@ -72,7 +72,7 @@ Fault held_by(const Result<std::optional<LeaseHolder>>& holder, const Fault& loc
   return {FaultKind::busy, text};
 }
 
-/// The lock on this host, then the lease, which holds everywhere.
+/// Takes the lock, which holds on this host, and then the lease, which holds everywhere.
 Result<DaemonLock> take_database(const DaemonParts& parts, bool take_over) {
   const auto holder = parts.store.lease_holder();
   const Timestamp now = parts.clock.now();
@@ -102,9 +102,9 @@ Result<DaemonLock> take_database(const DaemonParts& parts, bool take_over) {
   return lock;
 }
 
-/// The one before may be on another host, and dead: then its lease has to run out. Or it was
-/// told to end a moment ago: it finishes its tick first, and after a kill -9 its write to the
-/// disk.
+/// Waits for the database. The earlier daemon may be on another host and dead: then its lease has
+/// to run out. Or it was told to end a moment ago: then it finishes its tick, and after a kill -9
+/// its write to the disk.
 Result<DaemonLock> await_database(
     const DaemonParts& parts, const LifeOptions& options, const StopSignals& signals) {
   constexpr std::chrono::seconds again{1};
@@ -198,7 +198,7 @@ Result<bool> run_daemon(DaemonParts parts, const LifeOptions& options) {
   const StopSignals signals;
   const auto lock = await_database(parts, options, signals);
   if (!lock) {
-    // No word of it: cron would mail each.
+    // Print nothing: cron would mail each line.
     if (options.once && is_done_by_another(parts, lock.error())) return false;
     return tl::unexpected(lock.error());
   }

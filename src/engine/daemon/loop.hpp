@@ -16,8 +16,8 @@ struct LifeOptions {
   bool serve_only = false;
   /// Lets go of jobs that are another database's, and ends.
   bool forget_others = false;
-  double first_work_s = 0;         ///< how long a daemon waits for its first work
-  double patience_s = 0;           ///< waits so long for another daemon to give the database back
+  double first_work_s = 0;         ///< time that a daemon waits for its first work
+  double patience_s = 0;           ///< time to wait for another daemon to release the database
   std::function<void()> beside{};  ///< called with every tick; must not wait
   bool take_over = false;          ///< replaces a daemon that is stopped or can't be reached
 };

@@ -20,11 +20,11 @@ struct DaemonParts {
   Installation installation;
   Store& store;
   const Clock& clock;
-  /// Asked once for every way in which sweeps reach their nodes.
+  /// Makes the scheduler of a site; called once for each way in which sweeps reach their nodes.
   std::function<std::unique_ptr<Scheduler>(Backend backend, const SiteSpec&)> make_scheduler;
   std::function<std::unique_ptr<Notifier>(const NotifySettings&)> make_notifier;
-  /// The snapshot of the tree that a sweep's programs are in, as it is now, by its hash; it is
-  /// taken unless it is `known`. Unset: nobody looks.
+  /// Hash of the source tree of a sweep's programs as it is now. Takes a snapshot unless the hash
+  /// is `known`. Unset: nobody watches trees.
   std::function<Result<std::string>(const SweepSpec&, const std::string& known)> take_tree{};
   std::function<std::string(int digits)> random_hex;
   Policy policy;      ///< policy of the daemon itself; each sweep brings its own

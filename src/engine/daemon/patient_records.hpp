@@ -39,7 +39,7 @@ class PatientRecords {
     SweepId sweep = 0;
     Timestamp told_since = 0;  ///< wall-clock time
     std::string why{};         ///< why reading failed
-    std::string given_up{};    ///< why nobody tries any more; empty: it is tried
+    std::string given_up{};    ///< why reading was given up; empty: it is still tried
   };
   void tell(SweepId sweep);
   [[nodiscard]] Result<std::string> doubt_of(

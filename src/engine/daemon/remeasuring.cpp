@@ -22,7 +22,7 @@
 namespace shardsweep {
 namespace {
 
-/// Most sweeps don't: their files are not read for it.
+/// Most sweeps have no 'remeasure': their files are not read for it.
 bool asks(const SweepRow& sweep) {
   constexpr std::string_view key = "\nremeasure:";
   return sweep.resolved.find(key) != std::string::npos;

@@ -40,7 +40,7 @@ double seconds_of(const SearchRow& row) {
 Result<SweepSearch*> Sweeps::search_of(SweepId sweep, SweepContext& context) {
   const auto& spec = context.spec;
   if (spec.search.is_plain()) return nullptr;
-  // Make the search only once everything that it begins with is known.
+  // Make the search only when everything that it begins with is known.
   if (const auto* proof = proof_row(spec); proof != nullptr && world_.index().is_open(proof->id))
     return nullptr;
   if (!context.search) {

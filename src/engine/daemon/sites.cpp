@@ -74,7 +74,7 @@ void Sites::ask() {
     all.partitions = all.partitions || policy.partition_share < 100;
     all.others = all.others || yields;
     all.others_s = std::min(all.others_s, policy.look_others_s);
-    // The first submission waits for it.
+    // Limit the wait, because the first submission waits for the answer.
     all.answer_limit_s = std::min({all.answer_limit_s, policy.query_limit_s, 10.0});
   }
   for (const auto& [key, scheduler] : schedulers_) {
@@ -83,7 +83,7 @@ void Sites::ask() {
   }
 }
 
-/// Sweeps that share a scheduler share its answers: who waits least says how long.
+/// Sweeps that share a scheduler share its answers: the shortest interval applies.
 double Sites::answer_limit_s(const std::string& key) const {
   std::optional<double> limit_s;
   for (const auto& [id, sweep] : world_.sweeps()) {

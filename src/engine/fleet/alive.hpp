@@ -15,8 +15,8 @@ namespace shardsweep {
 /// Sweeps with a trial that its file has and that has not ended.
 [[nodiscard]] std::set<SweepId> open_sweeps(const World& world);
 
-/// Sweeps that a decision can change: open, with an allocation, or with a reason to wait that
-/// may have gone. Of all others nothing follows.
+/// Sweeps that a decision can change: they are open, have an allocation, or wait for a reason that
+/// may be over. No other sweep needs a decision.
 [[nodiscard]] std::set<SweepId> sweeps_to_decide(const World& world);
 
 /// True while a daemon has something to wait for. `apart`: sweeps that nobody waits for.
@@ -26,8 +26,8 @@ namespace shardsweep {
 /// request can bring news.
 [[nodiscard]] bool only_waits(const World& world, Timestamp now);
 
-/// Live allocations, each a file to be looked at in every tick; 0 if one is on the daemon's
-/// own machine: nothing is assigned ahead there, and an end is answered at once.
+/// Number of live allocations, each with a file to read in every tick. 0 if one of them is on the
+/// daemon's own machine: nothing is assigned ahead there, so each end must be answered at once.
 [[nodiscard]] std::size_t live_in_jobs(const World& world);
 
 }  // namespace shardsweep

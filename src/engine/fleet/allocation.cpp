@@ -109,8 +109,8 @@ double silence_s(const AllocationRow& row, Timestamp now) {
 bool is_heard(const AllocationRow& row, Timestamp now) {
   constexpr double recent_s = 60;
   if (row.claimed_at == 0 || row.said_bye || row.backend == Backend::local) return false;
-  // A process that has read no line knows the lead's own time alone: of an hour from now it
-  // says nothing.
+  // A process that has read no line yet only knows the lead's own clock. If that clock is an hour
+  // off, it does not show when the lead spoke.
   return std::abs(silence_s(row, now)) < recent_s;
 }
 

@@ -63,15 +63,18 @@ inline constexpr std::array<std::string_view, 10> word_table<Stage>{"submitted",
 [[nodiscard]] bool takes_work(const AllocationRow& row);
 /// Held at its submission, until release() lets it start.
 [[nodiscard]] bool is_held(const AllocationRow& row);
-/// True if a look that has seen `seen` could not tell: its lead runs on another machine than ours.
+/// True if a look that found the job in state `seen` can't judge it, because the lead runs on
+/// another machine than this one.
 [[nodiscard]] bool runs_elsewhere(const AllocationRow& row, JobState seen);
-/// The same of one that no lead has claimed. Its `running_since` is the first look that has seen
-/// this.
+/// Like runs_elsewhere(), for an allocation that no lead has claimed. `running_since` is then the
+/// time of the first look that found it so.
 [[nodiscard]] bool is_unclaimed_elsewhere(const AllocationRow& row, JobState seen);
-/// True if silence of the lead counts. A suspended job can't speak and goes on later. A lead that
-/// has left counts: after a restart of its slurmd, Slurm may never learn that the job is over.
+/// True if the lead's silence counts as an end. A suspended job can't speak and goes on later, so
+/// its silence does not count. A lead that has left counts: after a restart of slurmd, Slurm may
+/// never learn that the job is over.
 [[nodiscard]] bool should_speak(const AllocationRow& row);
-/// Silent: cancelled as long as its job runs.
+/// True for an allocation that was given up for its silence: it is cancelled as long as its job
+/// runs.
 [[nodiscard]] bool is_given_up(const AllocationRow& row);
 /// Clean looks have found no job for an allocation that was, or may have been, submitted, and
 /// no lead has claimed it.
@@ -88,9 +91,10 @@ inline constexpr std::array<std::string_view, 10> word_table<Stage>{"submitted",
 /// Time at which a submission that was put off is due again: after 15 s, 30 s, … 8 min. A limit
 /// that other jobs fill passes when they end.
 [[nodiscard]] Timestamp put_off_until(const AllocationRow& row, Timestamp now);
-/// The time of put_off_until() has come, or the clock was set back since.
+/// True if the time of put_off_until() has come, or if the clock was set back since.
 [[nodiscard]] bool is_due_again(const AllocationRow& row, Timestamp now);
-/// Put off for eight minutes by a limit that may be its own, for five days by one that passes.
+/// True if a submission was put off for too long: eight minutes if the limit may be the job's own,
+/// five days if the limit passes when other jobs end.
 [[nodiscard]] bool is_put_off_too_often(const AllocationRow& row, bool passes);
 /// True if the job waited until it could no longer end within its hours. Slurm calls that DEADLINE,
 /// and refuses a job that comes so late.
@@ -98,17 +102,18 @@ inline constexpr std::array<std::string_view, 10> word_table<Stage>{"submitted",
 
 // ---- its lead and its end
 
-/// Seconds since the lead's last line was read. Only a process that has read none takes the
-/// lead's own time, which may be off: nobody is given up by it (silence.hpp).
+/// Seconds since the lead's last line was read. Only a process that has read no line uses the time
+/// that the lead wrote. The lead's clock may be off, so no allocation is given up by it
+/// (silence.hpp).
 [[nodiscard]] double silence_s(const AllocationRow& row, Timestamp now);
 /// True if the lead spoke within the last minute: a file system may show a line that late.
 [[nodiscard]] bool is_heard(const AllocationRow& row, Timestamp now);
 /// End of an attempt whose lead did not report it: the lead's last sign of life, by the lead's own
 /// clock. A daemon may read of it hours later.
 [[nodiscard]] Timestamp last_sign(const AllocationRow& row, Timestamp now);
-/// Outcome of an attempt whose job ended under it. Slurm's word is not enough in two cases. Slurm's
-/// word is not enough twice: shardsweep itself cancels a job that Slurm has put back into the
-/// queue, and an administrator may have lowered the time limit.
+/// Outcome of an attempt whose job ended under it. Slurm's word is not enough in two cases:
+/// shardsweep itself cancels a job that Slurm has put back into the queue, and an administrator may
+/// have lowered the time limit.
 [[nodiscard]] std::optional<Outcome> meaning_of_end(const AllocationRow& row);
 
 }  // namespace shardsweep

@@ -64,7 +64,8 @@ bool is_beyond(const Figure& figure, double ratio, const Policy& policy) {
   return std::max(ratio, 1 / ratio) > policy.network_factor;
 }
 
-/// How many allocations' figures this one's is beyond; none: it is not, or they are too few.
+/// Number of allocations from whose figures this one deviates too far; none if it does not deviate,
+/// or if too few are known.
 std::optional<std::int64_t> off_among(
     const World& world, const Policy& policy, const ControlRow& row, const Figure& figure) {
   if (row.*figure.value <= 0 || !is_beyond(figure, row.*figure.ratio, policy)) return std::nullopt;
@@ -72,8 +73,8 @@ std::optional<std::int64_t> off_among(
   return known < policy.control_least ? std::nullopt : std::optional(known);
 }
 
-/// Each control moves the median, and by it the ratio of all others. `fresh` is not in the
-/// world yet.
+/// Recomputes the ratios of all controls like this one, because each control moves the median.
+/// `fresh` is not in the world yet.
 void put_ratios(World& world, ControlRow& fresh, const Figure& figure) {
   if (fresh.*figure.value <= 0) return;
   auto values = values_like(world, fresh, figure);
@@ -98,7 +99,8 @@ double gpu_seconds_of(const AllocationRow& allocation, ControlTime time, Timesta
   return seconds * allocation.nodes * allocation.slots_per_node;
 }
 
-/// Marked, and measured once more while its trial may be tried again.
+/// Marks the attempt's measurement as doubtful, so that the trial is measured once more if it may
+/// be tried again.
 void doubt(Fold fold, const Policy& policy, const AttemptRow& attempt, const std::string& why) {
   const TrialRow* row = fold.world.trial(attempt.trial);
   if (row == nullptr || attempt.revoked) return;

@@ -21,7 +21,7 @@
 
 namespace shardsweep {
 
-/// The number by which a lead knows a control: no attempt and no probe has one like it.
+/// Number by which a lead knows a control. No attempt and no probe has the same.
 [[nodiscard]] AttemptId control_attempt(const AllocationRow& allocation, ControlTime time);
 /// Time of this allocation's control with that number; empty: the number is no control's.
 [[nodiscard]] std::optional<ControlTime> control_time(
@@ -32,15 +32,15 @@ struct Control {
   SweepSpec sweep;
   Point point;
 };
-/// Makes a control on all slots of `nodes` nodes. `example`: any trial of the sweep; a network
-/// probe alone names its model. A fault if the numbers of the control's layout don't divide.
-/// `example`: any trial of the sweep; a network probe alone names its model. A fault if the
-/// numbers of the control's layout don't divide.
+/// Makes a control on all slots of `nodes` nodes. `example` is any trial of the sweep; a control
+/// that only probes the network takes its model from it. A fault if the numbers of the control's
+/// layout don't divide.
 [[nodiscard]] Result<Control> control_of(
     const SweepSpec& sweep, const std::optional<Point>& example, std::int32_t nodes);
 
-/// The control to be run now in an allocation of a sweep that asks for one: the first before
-/// anything else, the last when it has measured something and gets no more work.
+/// The control that an allocation has to run now, if its sweep asks for controls: the first one
+/// before anything else, the last one once the allocation has measured something and gets no more
+/// work.
 [[nodiscard]] std::optional<ControlTime> control_due(
     const World& world, const AllocationRow& allocation);
 
@@ -50,19 +50,18 @@ struct ControlFigures {
   double busbw_bytes_per_s = 0;
 };
 
-/// A control has ended. Ratios are those to the median of the sweep's controls on as many
-/// nodes. Where one is beyond its tolerance, and there are policy.control_least of them, its
-/// allocation is given up.
+/// Takes the end of a control. Its ratios compare it with the median of the sweep's controls on as
+/// many nodes. If one ratio is beyond its tolerance and at least policy.control_least controls are
+/// known, the allocation is given up.
 void take_control(Fold fold, const Policy& policy, const AllocationRow& allocation,
     ControlTime time, const ControlFigures& figures, const std::string& cause);
 
-/// A node of it has been checked, which is an allocation's first act
-/// (attempt/node_verdict.hpp).
+/// Takes the check of a node, which is an allocation's first act (attempt/node_verdict.hpp).
 void take_checked(Fold fold, const AllocationRow& allocation, const Checked& checked);
 /// True if the check at its start has blamed a node.
 [[nodiscard]] bool has_bad_node(const World& world, AllocationId allocation);
-/// The median over all nodes that were ever checked, by their device; of each node the last
-/// check counts. Devices of which too few are known are not there.
+/// Median speed of each device over all nodes that were ever checked, with the last check of each
+/// node. Devices of which too few nodes were checked are left out.
 [[nodiscard]] std::map<std::string, double> usual_speeds(
     const World& world, double ControlRow::*value);
 

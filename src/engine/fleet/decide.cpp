@@ -25,8 +25,8 @@
 namespace shardsweep {
 namespace {
 
-/// Assigned and not ended at once, whatever they are predicted to take: each is a folder and a
-/// few writes, and what is assigned can only be taken back one by one.
+/// Most attempts that an allocation may hold unfinished, however short they are: each costs a
+/// folder and a few writes, and assigned attempts can only be taken back one by one.
 constexpr std::int64_t most_open = 64;
 
 /// Limit for one pass: each assignment is a transaction's rows, a folder and a few writes.
@@ -82,8 +82,8 @@ std::vector<const TrialRow*> waiting_trials(const World& world, SweepId sweep) {
   return trials;
 }
 
-/// The allocation that has this machine; null: it is free. One whose job has ended has left
-/// nothing behind, though its files may still have to be read.
+/// The allocation that uses this machine; null if the machine is free. An allocation whose job has
+/// ended no longer uses it, though its files may still have to be read.
 const AllocationRow* on_this_machine(const World& world) {
   const auto& allocations = world.allocations();
   const auto found = std::find_if(allocations.begin(), allocations.end(), [](const auto& entry) {
@@ -137,7 +137,8 @@ class Decider {
     for (const auto& [allocation_id, allocation] : world_.allocations()) {
       if (allocation.sweep != sweep.id || !takes_work(allocation)) continue;
       Share& share = shares_[allocation.nodes];
-      // A job may wait for hours: before its start it holds no more than the work is worth a lane.
+      // A job may wait in the queue for hours: until it starts, it gets no more work than would
+      // justify a lane.
       const bool has_share = share.waiting_lanes > 0 || allocation.claimed_at != 0;
       --share.waiting_lanes;
       if (has_share) assign_ahead(allocation, facts.policy, share.predicted_s);
@@ -154,7 +155,7 @@ class Decider {
   [[nodiscard]] bool any_waiting(SweepId sweep) const {
     return !world_.index().waiting(sweep).empty();
   }
-  /// The first that is to be assigned; null: none waits.
+  /// First trial to assign; null: none waits.
   [[nodiscard]] const TrialRow* next_waiting(SweepId sweep) const {
     if (const auto ranked = ranked_.find(sweep); ranked != ranked_.end())
       return ranked->second.empty() ? nullptr : ranked->second.front();
@@ -167,7 +168,7 @@ class Decider {
     }
     return first;
   }
-  /// The first of those that need so many nodes, for no longer than their partition gives them.
+  /// First waiting trial that needs this many nodes and no more time than their partition allows.
   [[nodiscard]] const TrialRow* next_waiting(SweepId sweep, std::int32_t nodes) const {
     if (const auto ranked = ranked_.find(sweep); ranked != ranked_.end()) {
       const auto found =
@@ -204,13 +205,13 @@ class Decider {
                   facts.policy.max_gpu_hours),
               .cancelled_by = CancelledBy::budget});
     }
-    // Trials that were assigned ahead come back unstarted.
+    // Draining brings back the trials that were assigned ahead and have not started.
     for (const auto& [id, allocation] : world_.allocations())
       if (allocation.sweep == sweep.id && takes_work(allocation)) drain(allocation);
   }
 
-  /// Plans trials again that the search had skipped, if measurements contradict it. A row that is
-  /// not in the world stays as it is until the daemon has read it.
+  /// Plans trials again that the search had skipped, if measurements now contradict the reason. A
+  /// row that is not in memory stays skipped until the daemon has read it.
   void reopen(SweepSearch& search, std::vector<const TrialRow*>& trials) {
     for (const auto id : search.to_reopen()) {
       const TrialRow* trial = world_.trial(id);
@@ -225,14 +226,14 @@ class Decider {
       trials.push_back(trial);
     }
   }
-  /// A skip that is taken back is no outcome that a later one could restore.
+  /// Planning clears the skip: it must not be restored later as the trial's earlier outcome.
   static void plan(TrialRow& trial) {
     trial.state = State::planned;
     trial.outcome.reset();
     trial.cause.clear();
   }
 
-  /// Puts what waits into the order that the sweep's search asks for; what it rules out ends.
+  /// Sorts waiting trials as the sweep's search asks, and ends those that the search rules out.
   void search(SweepId sweep) {
     const auto found = input_.searches.find(sweep);
     if (found == input_.searches.end()) return;
@@ -359,7 +360,7 @@ class Decider {
       make_lanes(sweep, facts, demand);
     }
   }
-  /// Number of nodes that stand idle by an answer that still holds.
+  /// Number of idle nodes, if Slurm's answer about them is recent enough.
   [[nodiscard]] std::int64_t idle_now(const SweepFacts& facts, std::int32_t nodes) const {
     constexpr double holds_s = 60;
     const Timestamp asked_at = facts.site.idle_at;

@@ -27,10 +27,11 @@ struct DecideInput {
   /// Searches of sweeps whose order or end depends on measurements. They hear changes that are not
   /// committed yet.
   std::map<SweepId, SweepSearch*> searches{};
-  /// Attempts of theirs that an allocation holds at once: one runs, one waits so that no GPU
-  /// does.
+  /// Most attempts of such a sweep that an allocation holds at once: one runs, and one waits so
+  /// that the GPUs don't.
   std::int64_t most_open_in_search = 2;
-  /// The next decision follows what happens. If not (`tick` of cron), lanes hold all that they can.
+  /// True if this process stays and decides again as things happen. A single pass (`tick` of cron)
+  /// fills lanes with all that they can hold.
   bool stays = false;
   Timestamp now = 0;
   std::int32_t week_minute = 0;  ///< local, from Monday 00:00
@@ -38,14 +39,15 @@ struct DecideInput {
   /// Unpredictable and unique; gives tokens (8 hex digits) and nonces (32).
   std::function<std::string(int digits)> random_hex;
   std::function<std::string(const std::string& token)> allocation_dir;
-  /// Shared with no other database's attempts, whatever was in its place before.
+  /// Folder of an attempt. No attempt of another database shares it, even if that database was in
+  /// the same place before.
   std::function<std::string(const TrialRow& trial, const AttemptRow& attempt)> attempt_dir;
   /// Points that somebody has asked for, of sweeps that are measured outside.
   std::map<SweepId, HandOut> wanted{};
 };
 
-/// Skips what the rules leave out, makes allocations and assigns attempts ahead. True if it
-/// has assigned as much as one pass may: the rest is the next one's.
+/// Skips what the rules leave out, makes allocations and assigns attempts ahead. True if it has
+/// assigned as much as one pass may, so that another pass has to follow.
 bool decide(World& world, const DecideInput& input);
 
 /// Orders for a lead, as they follow from the world.
@@ -63,13 +65,13 @@ struct Orders {
 /// Readable, unique, at most 44 characters: the token comes last.
 [[nodiscard]] std::string job_name_of(
     const std::string& sweep, std::int32_t nodes, const std::string& token);
-/// Wall time to ask for, in seconds, for attempts that are predicted to take `predicted_s` in
-/// all and the longest of them `longest_s`: room for that one there is whatever the limits.
+/// Wall time to ask for, in seconds, for attempts that are predicted to take `predicted_s`
+/// together. The longest one, `longest_s`, always has room, whatever the policy's limits.
 [[nodiscard]] double wall_time_s(double predicted_s, double longest_s, const Policy& policy);
 
 /// Wall time for one attempt alone, start included.
 [[nodiscard]] double needed_time_s(double work_s, const Policy& policy);
-/// Wall time of an attempt that starts up at once: less time can't hold it.
+/// Least wall time that can hold one attempt, if it starts up at once.
 [[nodiscard]] double least_time_s(double work_s, const Policy& policy);
 
 }  // namespace shardsweep

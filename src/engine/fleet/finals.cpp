@@ -88,7 +88,7 @@ void hear_changes(std::vector<FinalsRow>& rows, std::span<const Change> changes)
 bool is_searching(const World& world, SweepId sweep, std::int32_t nodes) {
   const TrialQueues& queues = world.index().waiting(sweep);
   if (const auto queue = queues.find(nodes); queue != queues.end() && !queue->second.empty()) {
-    // Finals stand behind all others.
+    // Finals come last in the queue: if the first trial is no final, other trials wait.
     if (world.trial(queue->second.first())->final_of == 0) return true;
   }
   return std::any_of(world.attempts().begin(), world.attempts().end(), [&](const auto& entry) {

@@ -31,21 +31,22 @@ void hear_changes(std::vector<FinalsRow>& rows, std::span<const Change> changes)
 [[nodiscard]] std::vector<AllocationId> allocations_before(
     const std::vector<FinalsRow>& rows, std::int32_t set);
 
-/// Confirmations have allocations of their own, and these take nothing else.
+/// True if the allocation may run the trial. Runs that confirm finals on other nodes have
+/// allocations of their own, which take nothing else.
 [[nodiscard]] bool is_for(const AllocationRow& allocation, const TrialRow& trial);
 
-/// Slurm has no nodes for an allocation without those that it avoids: the runs that it was made
-/// for end skipped, and say so.
+/// Ends the runs that an allocation was made for as skipped, because Slurm has too few nodes
+/// besides those that the allocation avoids.
 void end_finals_without_nodes(World& world, const AllocationRow& allocation, Timestamp now);
 
-/// Skipped: it can't be run on other nodes.
+/// Ends a final as skipped, because it can't run on other nodes.
 void end_final(World& world, const TrialRow& trial, Timestamp now, const std::string& cause);
 
 /// Sweep and node count of the trials that have ended.
 [[nodiscard]] std::set<std::pair<SweepId, std::int32_t>> just_ended(
     std::span<const Change> changes);
 
-/// Takes runs in finals out of `trials`; they come back in their order.
+/// Removes the runs of finals from `trials`, and returns them in their order.
 [[nodiscard]] std::vector<const TrialRow*> taken_finals(std::vector<const TrialRow*>& trials);
 
 /// Allocation for this run: the one that has the finals of its node count, else the oldest one that

@@ -31,7 +31,7 @@ void add_event(Fold fold, AddEvent event) {
 
 namespace {
 
-/// True if nothing but the missing result speaks against the attempt.
+/// True if the attempt failed at nothing but at writing a result.
 bool ended_in_peace(const Ending& said) {
   return said.outcome == Outcome::completed ||
       (said.outcome == Outcome::crashed && said.source == SaidBy::exit && said.exit_code == 0);
@@ -47,9 +47,9 @@ Ending refused(Ending said, const RecordsSummary& records) {
   return said;
 }
 
-/// A durable result makes the attempt completed, whoever died afterwards; without one nobody's
-/// word makes it so. A record that should have been the result and is none is the runner's
-/// fault.
+/// Joins the reported ending with the runner's records. A stored result makes the attempt
+/// completed, whoever died afterwards. Without a result nobody's report makes it completed. A
+/// record that should have been the result but is not valid is the runner's fault.
 Ending join(Ending said, const RecordsSummary& records) {
   if (!records.unreadable.empty()) {
     said.outcome = Outcome::lost;
@@ -86,8 +86,9 @@ Ending join(Ending said, const RecordsSummary& records) {
   return said;
 }
 
-/// A result that is marked is measured again: it may have been another's doing. An attempt that
-/// its job's end cut off before half of the job's time was not given enough to be judged by.
+/// Says where a failed attempt is tried again. A marked result is measured again, because something
+/// else may have disturbed it. An attempt that its job's end cut off before half of the job's time
+/// had too little time to be judged by.
 Retry retry_of(Outcome outcome, bool marked, bool began_late) {
   if (began_late) return Retry::elsewhere;
   return marked ? Retry::on_trial : info(outcome).retry;
@@ -97,13 +98,13 @@ Retry retry_of(Outcome outcome, bool marked, bool began_late) {
 /// can hold it. 0: something else ended it. The store reads the same from its rows
 /// (`trial_row_columns`).
 double cut_after_s(const AllocationRow* job, const AttemptRow& attempt, const Ending& ending) {
-  // A limit of its own is told by the policy.
+  // A timeout by the policy's own limit was not caused by the job's end.
   const bool by_job = ending.outcome == Outcome::timeout && ending.source != SaidBy::policy;
   if (!by_job || job == nullptr || job->time_limit_s <= 0 || attempt.started_at == 0) return 0;
   return std::min(to_seconds(attempt.ended_at - attempt.started_at), job->time_limit_s / 2);
 }
 
-/// Decides if the trial gets another attempt, and who is charged for this one.
+/// Decides if the trial gets another attempt, and whether this one uses up a retry.
 void settle_trial(TrialRow& trial, const Policy& policy, TrialEnd end, Retry retry) {
   switch (retry) {
     case Retry::on_trial:
@@ -118,7 +119,7 @@ void settle_trial(TrialRow& trial, const Policy& policy, TrialEnd end, Retry ret
   const bool within_budget = (retry == Retry::on_trial && trial.charged <= policy.retry_on_trial) ||
       (retry == Retry::elsewhere && trial.elsewhere <= policy.retry_elsewhere);
   if (!within_budget || trial.hidden) return end_trial(trial, std::move(end));
-  // A marked measurement is the trial's until a better one is there.
+  // A marked measurement stays the trial's result until a better one exists.
   if (end.counted && trial.prior != Outcome::completed) {
     trial.prior = Outcome::completed;
     trial.prior_cause = trial.cause;
@@ -138,8 +139,8 @@ bool try_expandable(TrialRow& trial, const Policy& policy, const std::string& ca
   return true;
 }
 
-/// Charges nodes with an ending. Where one trial has failed on enough of them it is the trial: then
-/// its outcome is its own.
+/// Charges the nodes for an ending. If one trial has failed on enough nodes, the trial itself is to
+/// blame, and its outcome says so.
 void judge_ending(Fold fold, const Policy& policy, const AttemptRow& attempt, Ending& ending) {
   if (ending.outcome == Outcome::completed) return suspect_others(fold, attempt);
   const auto kind = evidence_kind(ending);
@@ -160,12 +161,13 @@ void judge_ending(Fold fold, const Policy& policy, const AttemptRow& attempt, En
   forget_evidence_of(fold, policy, attempt.trial);
 }
 
-/// The trial has taken enough nodes with it: no more of them.
+/// True if the trial has failed on so many nodes that it must not run on more.
 bool layout_is_to_blame(const Ending& said, const Ending& judged) {
   return said.outcome == Outcome::node_failure && judged.outcome == Outcome::crashed;
 }
 
-/// The clock of its node may have been set back meanwhile: then it took no time that is known.
+/// Ends the attempt's row. If its node's clock was set back meanwhile, the attempt has taken no
+/// time.
 void put_ending(AttemptRow& row, Ending ending, Timestamp at) {
   row.state = State::ended;
   row.ended_at = std::max(at, row.started_at);
@@ -173,8 +175,8 @@ void put_ending(AttemptRow& row, Ending ending, Timestamp at) {
   row.ending = std::move(ending);
 }
 
-/// Sentence on the bound that ended it, from its own row: every reader of the records gets the
-/// same.
+/// Sentence on the bound that ended the attempt. It uses the attempt's own row, so every reader of
+/// the records gets the same sentence.
 std::string cut_text(const AttemptRow& attempt, const AddMeasurement& measured) {
   const auto found = measured.metrics.find("train_step_ms");
   const double step_ms = found == measured.metrics.end() ? 0 : found->second;
@@ -210,7 +212,7 @@ bool is_wanted(const TrialRow* trial, const AttemptRow& attempt, Outcome outcome
       (trial->outcome != Outcome::completed && outcome == Outcome::completed);
 }
 
-/// `at` is a time by the clock that its start was taken from.
+/// `at` is a time by the same clock as the attempt's start.
 void end_attempt(Fold fold, const Policy& policy, AttemptId id, const Ending& said,
     const RecordsSummary& records, Timestamp at) {
   const AttemptRow* found = fold.world.attempt(id);
@@ -226,10 +228,10 @@ void end_attempt(Fold fold, const Policy& policy, AttemptId id, const Ending& sa
   judge_ending(fold, policy, attempt, ending);
   const TrialRow* trial = fold.world.trial(attempt.trial);
   const bool wanted = is_wanted(trial, attempt, ending.outcome);
-  // A side run's tool has falsified its figures.
+  // A profiler or a snapshot distorts the figures of a side run.
   const bool side = trial != nullptr && trial->side != SideRun::none;
   const bool marked = !side && records.result && records.result->mark != Mark::none;
-  // A marked measurement replaces none that is counted already.
+  // A marked measurement never replaces one that is counted.
   const bool counted = ending.outcome == Outcome::completed && wanted && !side &&
       !(marked && trial->prior == Outcome::completed);
   if (counted && trial->prior == Outcome::completed) uncount_others(fold.world, attempt);
@@ -280,7 +282,8 @@ void set_open(TrialRow& trial, State state) {
   trial.cause.clear();
 }
 
-/// Back in the queue: it never ran, or not what it was to run. `at` as in end_attempt().
+/// Puts the attempt's trial back into the queue, because the attempt never ran, or ran the wrong
+/// programs. `at` as in end_attempt().
 void return_attempt(Fold fold, AttemptId id, const std::string& why, Timestamp at) {
   const AttemptRow* attempt = fold.world.attempt(id);
   if (attempt == nullptr || attempt->state == State::ended) return;
@@ -328,7 +331,7 @@ struct LineFolder {
   void operator()(const Claimed& claimed) const {
     allocation.state = State::running;
     allocation.claimed_at = at;
-    // A look that began before this one may still say that it waits.
+    // A look that began before the claim may still report that the job waits.
     if (allocation.job_state != JobState::ended) allocation.job_state = JobState::running;
     allocation.submission = Submission::accepted;
     // The claim decides which of several jobs with one token counts.
@@ -375,7 +378,7 @@ struct LineFolder {
       ending.source = SaidBy::scheduler;
     }
     RecordsSummary recorded = records.value_or(RecordsSummary{});
-    // The agent's observations on the nodes outrank doubts about the figures.
+    // Observations of the agent on the nodes outrank doubts about the figures.
     if (recorded.result && ended.ending.mark != Mark::none)
       recorded.result->mark = ended.ending.mark;
     if (recorded.result && recorded.result->mark == Mark::none &&
@@ -397,7 +400,7 @@ struct LineFolder {
       measured.throttled = ended.throttled;
     if (ended.power_w > 0) measured.metrics.emplace("power_w", ended.power_w);
   }
-  /// Compares nodes by their own work; disturbed runs tell nothing about slow nodes.
+  /// Compares nodes by their own work. Disturbed runs say nothing about slow nodes.
   void compare_nodes(const Ended& ended, const RecordsSummary& recorded) const {
     const AttemptRow* attempt = fold.world.attempt(ended.attempt);
     const bool fresh =
@@ -405,7 +408,7 @@ struct LineFolder {
     if (fresh && recorded.result && recorded.result->mark == Mark::none)
       note_paces(fold, policy, *attempt, paces(recorded.own_work, ended.nodes));
   }
-  /// A runner's record may be a proof's, which tells none: 0.
+  /// Speed of a result; 0 if it has none, as the record of a proof.
   static double speed_in(const AddMeasurement& result) {
     const auto found = result.metrics.find("tokens_per_s_per_gpu");
     return found == result.metrics.end() ? 0 : found->second;
@@ -435,8 +438,8 @@ struct LineFolder {
     if (is_anothers(revoked.attempt, "")) return;
     if (const auto time = control_time(allocation, revoked.attempt))
       return take_control(fold, policy, allocation, *time, {}, "no time was left for the control");
-    // Given back unasked: there is no time left for it, or its lead leaves. It would come back
-    // as often as it is assigned.
+    // The lead has given the attempt back unasked, because its time is too short or it leaves. It
+    // would give back every attempt that it is assigned.
     if (!is_asked_for(revoked.attempt) && !allocation.draining)
       allocation.draining = allocation.gave_back = true;
     return_attempt(fold, revoked.attempt, "taken back before it started", at);
@@ -471,8 +474,8 @@ struct LineFolder {
   }
 };
 
-/// The end of an attempt that is open is no news of old: its records could not be read when the
-/// lines behind it were folded, by this daemon or by one before it.
+/// True for the end of an attempt that is still open. Such a line is no repetition: its records
+/// could not be read when the lines behind it were folded, by this daemon or an earlier one.
 bool was_set_aside(const World& world, const FromLead& line, AllocationId allocation) {
   const auto* ended = std::get_if<Ended>(&line.body);
   return ended != nullptr && world.index().assigned_to(allocation).open.contains(ended->attempt);
@@ -486,7 +489,7 @@ void fold_line(Fold fold, const Policy& policy, AllocationId allocation, const F
   if (row == nullptr) return;
   const bool is_new = line.n > row->from_lead_n;
   if (!is_new && !was_set_aside(fold.world, line, allocation)) return;
-  // A beat alone is no news: it is not worth a transaction.
+  // A beat alone is not worth a transaction.
   if (std::holds_alternative<Beat>(line.body))
     return fold.world.hear_beat(*row, line.n, line.t, fold.now);
   auto edit = fold.world.edit(*row);
@@ -502,8 +505,7 @@ std::vector<AttemptId> open_attempts(const World& world, AllocationId allocation
 namespace {
 
 /// Ending of an attempt whose allocation is gone: from its records, else the reason why the
-/// allocation is gone. With
-/// --no-kill a job outlives all nodes but its lead's.
+/// allocation is gone. With --no-kill a job outlives all nodes but its lead's.
 Ending ending_of(const RecordsSummary& records, const AllocationRow& allocation,
     const std::string& lead_node, const std::string& why) {
   if (records.error)

@@ -7,7 +7,7 @@
 
 namespace shardsweep {
 
-/// Adds the time, and the sweep of its trial or allocation.
+/// Records an event; adds the time, and the sweep of its trial or allocation.
 void add_event(Fold fold, AddEvent event);
 
 }  // namespace shardsweep

@@ -55,7 +55,7 @@ struct SchedulerFolder {
       row->deferrals = 0;
       row->detail.clear();
       clear_missing(*row);
-      // A late answer: another job of this token has the claim.
+      // The answer may be late: then another job with this token has made the claim.
       if (row->claimed_at == 0 || row->job_id.empty()) row->job_id = event.job_id;
       row.done();
       add_event(fold,
@@ -77,7 +77,7 @@ struct SchedulerFolder {
   }
   void operator()(const SubmitRefused& event) const {
     if (const auto* known = of(event)) {
-      // A second submission was refused, the first one is there.
+      // A second submission was refused, but the first one exists.
       if (known->claimed_at != 0 || !known->job_id.empty()) return;
       auto row = fold.world.edit(*known);
       row->submission = Submission::refused;
@@ -125,8 +125,9 @@ struct SchedulerFolder {
       return (*this)(left);
     }
     auto row = fold.world.edit(*known);
-    // Asked before the claim and answered after it, or about another job with this token, which
-    // a lost answer of sbatch has left behind: no news of the job that has started.
+    // The scheduler was asked before the claim and answered after it, or answers about another job
+    // with this token, which a lost answer of sbatch has left behind: neither is news of the job
+    // that has started.
     const bool another = !row->job_id.empty() && row->job_id != event.job_id;
     if (event.state == JobState::pending && row->claimed_at != 0 && (!event.after_claim || another))
       return;

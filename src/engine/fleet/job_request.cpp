@@ -28,8 +28,8 @@ double needed_time_s(double work_s, const Policy& policy) {
 double wall_time_s(double predicted_s, double longest_s, const Policy& policy) {
   const double lane_s = std::clamp(needed_time_s(predicted_s, policy),
       std::min(policy.lane_min_time_s, policy.lane_max_time_s), policy.lane_max_time_s);
-  // A job that could not hold one of its attempts would be made again and again: beyond the
-  // limit there is room for that one, though none to start up slowly.
+  // A job that can't hold one of its attempts would be submitted again and again. So the limit
+  // gives way for that attempt, but not for a slow start-up.
   const double room_s = needed_time_s(longest_s, policy);
   return std::max(
       lane_s, room_s <= policy.lane_max_time_s ? room_s : least_time_s(longest_s, policy));

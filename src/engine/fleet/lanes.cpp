@@ -15,13 +15,15 @@ namespace {
 /// A job that waited longer than this found no idle node.
 constexpr double starts_at_once_s = 60;
 
-/// Start of a lane if none has started: what Slurm needs at best from a job to its first attempt.
+/// Assumed start of a lane if none has started yet: the least time that Slurm needs from a job to
+/// its first attempt.
 constexpr double assumed_start_s = 3;
 
 /// Lanes asked for at once, for each that has just started: 1, 4, 16, ...
 constexpr std::int64_t lanes_for_each_started = 4;
 
-/// Empty: no attempt has started there. Attempts start in the order of their assignment.
+/// Time of the first start in the allocation; empty if no attempt has started. Attempts start in
+/// the order of their assignment.
 std::optional<Timestamp> first_start_in(const World& world, AllocationId allocation) {
   for (const AttemptId id : world.attempts_of(allocation)) {
     const Timestamp at = world.attempts().at(id).started_at;
@@ -58,13 +60,13 @@ bool within_limits(const World& world, SweepId sweep, const SweepFacts& facts, s
 std::int64_t lanes_for_work(const Demand& demand, const Policy& policy) {
   if (policy.lane_length > 0) return (demand.trials + policy.lane_length - 1) / policy.lane_length;
   const double lanes = demand.predicted_s / std::max(policy.lane_ahead_s, 1.0);
-  // Limit lanes by the number of trials: a long one fills a lane by itself.
+  // Lanes are limited by the number of trials, because one long trial fills a lane by itself.
   const auto wanted = static_cast<std::int64_t>(std::ceil(std::min(lanes, 1e6)));
   return std::clamp<std::int64_t>(wanted, 1, std::max<std::int64_t>(1, demand.trials));
 }
 
 std::int64_t idle_nodes_left(const World& world, std::int64_t idle, Timestamp idle_at) {
-  // A job that was asked for shortly before may have had no nodes yet.
+  // A job that was submitted shortly before may not have had nodes yet.
   constexpr double settles_s = 30;
   for (const auto& [id, row] : world.allocations()) {
     if (!live(row) || row.backend != Backend::slurm) continue;

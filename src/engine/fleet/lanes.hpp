@@ -23,7 +23,7 @@ struct Demand {
   std::int64_t allocations = 1;  ///< wanted number of allocations
   std::int32_t final_set = 0;    ///< set of the first waiting trial, if it has to run on other
                                  ///< nodes
-  std::string avoid{};           ///< nodes that it must not have then
+  std::string avoid{};           ///< nodes to avoid then
 };
 
 /// Limits to filling the lanes of one node count, so that others that start find work.
@@ -40,7 +40,7 @@ inline constexpr std::int64_t least_open = 2;
 /// Number set by `limits.max_allocations`, or its default.
 [[nodiscard]] std::int64_t most_allocations(const SweepFacts& facts);
 
-/// One more of so many nodes is within the limits that the sweep's file sets.
+/// True if one more allocation of this size is within the limits of the sweep's file.
 [[nodiscard]] bool within_limits(
     const World& world, SweepId sweep, const SweepFacts& facts, std::int32_t nodes);
 
@@ -48,15 +48,15 @@ inline constexpr std::int64_t least_open = 2;
 /// attempts.
 [[nodiscard]] std::int64_t lanes_for_work(const Demand& demand, const Policy& policy);
 
-/// Number of `idle` nodes, asked for at `idle_at`, that no job of ours has or may have taken since.
-/// None if a job of ours waits or waited beside them: they can't be had.
+/// How many of the `idle` nodes, counted at `idle_at`, no job of ours has or may have taken since.
+/// 0 if a job of ours waits, or waited, while they were idle: then they can't be had.
 [[nodiscard]] std::int64_t idle_nodes_left(
     const World& world, std::int64_t idle, Timestamp idle_at);
 
-/// Short work, too, takes what is free: the scheduler has named `idle` nodes (0: it has not), or a
-/// lane that started at once says that nodes stand idle, and so do all four that it brings. None if
-/// a job of ours waits, since the next one would wait as well, or if the start of one more, its
-/// checks and controls included, costs as much time as it saves.
+/// Lanes for short work on idle nodes. Nodes are idle if the scheduler says so (`idle`; 0: it has
+/// not), or if a lane has just started at once; such a lane justifies four more. 0 if a job of ours
+/// waits, because the next one would wait too, or if starting one more lane, with its checks and
+/// controls, costs as much time as it saves.
 [[nodiscard]] std::int64_t lanes_for_idle_nodes(
     const World& world, SweepId sweep, const Demand& demand, std::int64_t idle);
 

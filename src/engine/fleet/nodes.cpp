@@ -22,11 +22,11 @@
 namespace shardsweep {
 namespace {
 
-// A longer quarantine would be as good as an exclusion.
+// A longer quarantine would amount to an exclusion.
 constexpr double longest_quarantine_s = 86400;
 
-/// Agents on this machine die when its user ends them, and no other machine takes over: only faults
-/// of the machine itself count.
+/// On this machine agents die when their user ends them, and no other machine could take over: only
+/// faults of the machine itself count as evidence.
 bool counts_here(const std::string& node, EvidenceKind kind) {
   if (node == local_node)
     return kind == EvidenceKind::hardware || kind == EvidenceKind::dirty ||
@@ -40,8 +40,8 @@ struct Weight {
   std::string last{};
 };
 
-/// A job in which no lead has started, or whose agents somebody has killed, or a slow network
-/// between two nodes: once it may have been anybody's doing.
+/// True for evidence that proves nothing the first time, because anybody may have caused it: no
+/// lead has started, agents were killed, or the network between two nodes is slow.
 bool is_suspicion(EvidenceKind kind) {
   return kind == EvidenceKind::unstarted || kind == EvidenceKind::killed ||
       kind == EvidenceKind::slow_pair;
@@ -87,7 +87,7 @@ void quarantine(Fold fold, Edit<NodeRow>& node, const Policy& policy, const std:
   set_state(fold, node, NodeState::quarantined, reason);
 }
 
-/// Trusted again: what spoke against it is over.
+/// Trusts the node again: evidence against it is forgotten.
 void trust(Fold fold, const NodeRow& row, const std::string& reason) {
   fold.world.forget_evidence(row, 0);
   auto node = fold.world.edit(row);
@@ -96,16 +96,16 @@ void trust(Fold fold, const NodeRow& row, const std::string& reason) {
   set_state(fold, node, NodeState::trusted, reason);
 }
 
-/// True if a file system of its node did not let its runner write. Other losses for storage, such
-/// as a full one or a server that stalls, meet all nodes.
+/// True if the runner could not write because a file system of its node is read-only. Other storage
+/// faults, such as a full disk or a server that stalls, hit all nodes.
 bool is_read_only(const Ending& ending) {
   if (ending.source != SaidBy::exit && ending.source != SaidBy::runner) return false;
   const Cause* cause = built_in_causes().find(ending.cause, LinePlace::line);
   return cause != nullptr && cause->name == "file-system-read-only";
 }
 
-/// True if another node than `name` could not be written in the same minutes: then it is a file
-/// system of all.
+/// True if another node than `name` could not write in the same minutes: then the file system is
+/// shared, and not the node's own.
 bool is_shared(const World& world, const std::string& name, const NodeCharge& charge) {
   constexpr Timestamp same_time = 600'000'000;
   const auto fits = [&](const NodeCharge& one) {
@@ -160,7 +160,7 @@ void add_evidence(Fold fold, const std::string& node, NodeCharge evidence) {
 
 void suspect_others(Fold fold, const AttemptRow& attempt) {
   const auto* here = fold.world.nodes_of(attempt.allocation);
-  // Nodes of the attempt are unknown: conclude nothing.
+  // Conclude nothing if the attempt's nodes are unknown.
   if (here == nullptr) return;
   std::vector<std::pair<std::string, EvidenceKind>> suspects;
   for (const auto& [name, node] : fold.world.nodes()) {
@@ -214,7 +214,7 @@ Probe probe_of(const SweepSpec& sweep, const Point& example) {
       .vocab = 256}};
   probe.sweep.measure = {.warmup = 1, .steps = 5, .repeats = 1};
   probe.sweep.policy.attempt.attempt_limit_s = sweep.policy.probe_limit_s;
-  // Flags of shardbench's own may be meant to fail.
+  // Leave the flags of shardbench out: they may be meant to make it fail.
   if (sweep.runner.is_shardbench()) probe.sweep.runner.args.clear();
   probe.point.nodes = 1;
   probe.point.gpus = slots;

@@ -20,7 +20,8 @@ std::string name_of(const World& world, SweepId id) {
   return sweep == nullptr ? "" : sweep->name;
 }
 
-/// Waiting in a queue takes what it takes; only what has nodes can stand still.
+/// True if the sweep holds nodes. Only such a sweep can stall; waiting in a queue may take any
+/// time.
 bool holds_nodes(const World& world, SweepId id) {
   return std::any_of(
       world.allocations().begin(), world.allocations().end(), [id](const auto& entry) {

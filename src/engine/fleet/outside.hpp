@@ -21,10 +21,10 @@
 
 namespace shardsweep {
 
-/// Null: no trial of this name waits.
+/// Waiting trial with this name; null: there is none.
 [[nodiscard]] const TrialRow* waiting_trial(
     const World& world, SweepId sweep, std::string_view slug);
-/// Makes an allocation row of the sweep into one of somebody outside.
+/// Turns an allocation row of the sweep into one that somebody outside holds.
 [[nodiscard]] AllocationRow outside_allocation(
     AllocationRow row, const std::string& sweep, const HandOut& asked, Timestamp now);
 /// Starts the only attempt of an outside allocation, which takes no other.
@@ -33,18 +33,19 @@ void hold_outside(Fold fold, const Policy& policy, const AllocationRow& row);
 /// A letter or digit, then at most 31 of these, '.', '_' and '-': it becomes part of a job's
 /// name.
 [[nodiscard]] bool is_worker_name(std::string_view name);
-/// Worker that was given a point, by its allocation's host; empty: a worker without a name.
+/// Worker that a point was given to, from its allocation's host; empty: a worker without a name.
 [[nodiscard]] std::string worker_of(const std::string& host);
 
-/// Why its trial is no longer wanted, even within its lease. Empty: it is wanted.
+/// Why the trial of an allocation is no longer wanted, even within its lease; empty: it is wanted.
 [[nodiscard]] std::string why_unwanted(const World& world, const AllocationRow& row);
-/// Why nobody waits for it any more: it is not wanted, or its lease is over. Empty: it is out.
+/// Why a point is taken back from its worker: it is no longer wanted, or its lease is over; empty:
+/// the worker keeps it.
 [[nodiscard]] std::string why_taken_back(
     const World& world, const AllocationRow& row, Timestamp now);
 /// True if a late result of a returned attempt still counts. It does not if another worker has or
 /// measured the point, or if a request made it unwanted or asked for a newer result.
 [[nodiscard]] bool is_still_wanted(const World& world, const OutsideAttempt& late);
-/// Ends the attempt with this ending, and its allocation with it.
+/// Ends the attempt of the allocation with this ending, and then the allocation.
 void close_outside(Fold fold, const Policy& policy, AllocationId id, const Ending& ending,
     const std::optional<RecordsSummary>& records);
 /// Ends the attempt without a result.
@@ -56,10 +57,10 @@ struct OutsidePoint {
   std::int32_t gpus = 1;
   double device_memory_bytes = 0;  ///< 0: not known
 };
-/// A fault that says what is wrong with it: numbers that are none, that contradict each other
-/// or the point, a failure without evidence.
+/// Checks a result. The fault says what is wrong: values that are not numbers, or that contradict
+/// each other or the point; a failure without evidence.
 [[nodiscard]] Result<void> check(const OutsideResult& result, const OutsidePoint& point);
-/// Measurement of a result that has passed its check; the caller adds what it alone knows.
+/// Measurement of a result that has passed its check; the caller adds what only it knows.
 [[nodiscard]] AddMeasurement measurement_of(
     const OutsideResult& result, const OutsidePoint& point, const std::string& worker);
 

@@ -65,7 +65,7 @@ std::string loss_alone(std::optional<double> loss, std::vector<double> others) {
   const double middle = median_of(others, Even::upper);
   const auto with_middle =
       std::count_if(others.begin(), others.end(), [&](double one) { return agree(one, middle); });
-  // The other losses disagree among themselves: none can be called wrong.
+  // The other losses disagree among themselves, so none can be called wrong.
   if (with_middle < static_cast<std::ptrdiff_t>(least_others) ||
       2 * with_middle <= static_cast<std::ptrdiff_t>(others.size()))
     return "";

@@ -24,12 +24,13 @@ struct ExpectedValues {
   std::vector<double> losses{};
 };
 
-/// Why a result is not that of the trial's runner; empty if it is, or where one of them is
-/// not known. A runner of another name is somebody's trainer within a runner.
+/// Why a result comes from another runner than the trial's; empty if it does not, or if one of the
+/// two is unknown. A runner with another name is a trainer that the runner has started.
 [[nodiscard]] std::string why_other_runner(const RunnerName& trials, const RunnerName& said);
 
-/// Tokens of a train step of `step_ms` at this speed of all GPUs, if these are not `tokens` but
-/// for `rounding`, a share; none: they are, or one of the three is not known (0).
+/// Tokens per train step that this speed of all GPUs and `step_ms` give together, if they differ
+/// from `tokens` by more than the share `rounding`; none if they agree, or if one of the three is
+/// unknown (0).
 [[nodiscard]] std::optional<double> other_tokens(
     double tokens_per_s, double step_ms, double tokens, double rounding);
 

@@ -41,7 +41,7 @@ constexpr std::array<NamedAxis, 10> named_axes{{
     {"nodes", "odes", [](const TrialRow& row) { return row.nodes; }},
 }};
 
-/// The number stands there by itself, as in "tp=8" or "(8)".
+/// True if the text has the number on its own, as in "tp=8" or "(8)".
 bool names_number(std::string_view text, std::string_view number) {
   for (auto at = text.find(number); at != text.npos; at = text.find(number, at + 1)) {
     const char before = at == 0 ? ' ' : text[at - 1];
@@ -55,7 +55,7 @@ bool names_number(std::string_view text, std::string_view number) {
   return false;
 }
 
-/// Words of the refusal, without the rank.
+/// Text of the refusal, without the rank.
 std::string_view words_of(const TrialRow& trial) {
   std::string_view words = trial.cause;
   const std::size_t colon = words.find(": ");
@@ -67,8 +67,8 @@ bool speaks_of_batches(std::string_view words) {
   return words.find("atch") != words.npos || words.find("accum") != words.npos;
 }
 
-/// True if the words name the axis, as "tp" or "tensor". Batches and GPUs often have a degree's
-/// number.
+/// True if the text names the axis, as "tp" or "tensor". A number alone is not enough, because
+/// batches and GPUs often have a degree's number.
 bool names_axis(std::string_view words, const NamedAxis& axis) {
   if (words.find(axis.stem) != words.npos) return true;
   const auto letter_at = [words](
@@ -79,14 +79,14 @@ bool names_axis(std::string_view words, const NamedAxis& axis) {
   return false;
 }
 
-/// Numbers that all refused trials share and that the words name, by axis and number. If the words
-/// only have numbers: all shared numbers that may be meant. Empty: the words name nothing.
+/// Numbers that all refused trials share and that the text names, by axis. If the text has numbers
+/// but no axes: all shared numbers that it may mean. Empty: the text names nothing.
 Parts explanation(const Trials& refused) {
   const TrialRow& first = *refused.front();
   const std::string_view words = words_of(first);
   Parts common;
   Parts named;
-  bool any = false;  // true: the words contain one of their numbers
+  bool any = false;  // true: the text contains one of their numbers
   for (const NamedAxis& axis : named_axes) {
     const std::int32_t value = axis.of(first);
     const bool shared = std::all_of(refused.begin(), refused.end(),

@@ -19,12 +19,12 @@
 namespace shardsweep {
 namespace {
 
-/// Chance of a false alarm, by which somebody is woken up.
+/// Probability of a false alarm. An alarm may wake somebody up.
 constexpr double alarm_error = 0.01;
 constexpr double shown_error = 0.05;
-/// A drop is said when so many runs, or pairs, have shown it.
+/// Runs, or pairs of runs, that must show a drop before it is reported.
 constexpr std::int64_t least_runs = 3;
-/// A program that never comes to a result in so many rounds is broken.
+/// Rounds without a result after which a program counts as broken.
 constexpr std::int32_t rounds_of_broken = 2;
 
 using RowsOfLayout = std::vector<const FinalsRow*>;
@@ -76,11 +76,11 @@ class OneLayout {
   [[nodiscard]] bool is_over() const { return !waits_ && settled_; }
   [[nodiscard]] const RemeasureVerdict& found() const { return found_; }
 
-  /// The next round; its order alternates, so that a drift hits both programs alike.
+  /// The next round. Its order alternates, so that a drift affects both programs alike.
   void add_round(std::vector<NewFinal>& due) const {
     const std::int32_t round = rounds_.empty() ? 1 : rounds_.rbegin()->first + 1;
     NewFinal now{.of = of_, .round = round, .set = 0, .again = input_.number};
-    // The image as it was is no longer there.
+    // Only a program can be run as it was; an earlier image no longer exists.
     if (input_.asked.on == RemeasureOn::runner) now.software = input_.is;
     if (!is_paired()) return due.push_back(now);
     NewFinal before = now;
@@ -151,7 +151,7 @@ class OneLayout {
     };
     const auto change = [&] { return percent_text(std::abs(std::expm1(shown.mean))); };
     if (sure.within(input_.finals.resolve)) {
-      // The loss of the program before stays: this one is as slow.
+      // If the earlier program was slower already, that loss remains: this one is as slow.
       say(was_slower(), fmt::format("SAME ({})", evidence()));
     } else if (sure.above(0)) {
       say(EventKind::regressed, fmt::format("SLOWER by {} ({})", change(), evidence()));
@@ -198,7 +198,7 @@ class OneLayout {
     std::string image;
     if (input_.asked.on == RemeasureOn::image)
       image = fmt::format("; image {} in place of {}", input_.is, input_.was);
-    // A drop in doubt is no regression, but it is said until the layout is as fast again.
+    // A drop in doubt is no regression, but is reported until the layout is as fast again.
     const auto* stands = series.standing();
     const bool looks_slower = stands != nullptr && stands->verdict.share < 0 &&
         stands->verdict.difference == Difference::undecided;
@@ -212,7 +212,7 @@ class OneLayout {
     say(slower && was_slower() ? EventKind::still_regressed : EventKind::remeasured, text);
   }
 
-  /// True if this time is slower than the time before; or faster, if the layout was slow.
+  /// True if this remeasurement is slower than the one before; or faster, if the layout was slow.
   [[nodiscard]] bool moves(std::vector<SeriesPoint>::const_iterator first) const {
     const auto& time = std::prev(first)->time;
     const auto begin = std::find_if(
@@ -227,7 +227,7 @@ class OneLayout {
   std::string name_;
   const Noise& noise_;
   std::vector<SeriesPoint> points_;
-  std::map<std::int32_t, RowsOfLayout> rounds_;  ///< rounds of this time
+  std::map<std::int32_t, RowsOfLayout> rounds_;  ///< rounds of this remeasurement
   bool waits_ = false;
   bool cancelled_ = false;
   bool settled_ = false;
@@ -241,7 +241,7 @@ TrialId first_of(const RowsOfLayout& rows) {
   return 0;
 }
 
-/// The layouts that lead each cell, as `best` has them; those of this time, if it has begun.
+/// The layouts that lead each cell, as `best` ranks them; if this remeasurement has begun, its own.
 std::map<TrialId, RowsOfLayout> chosen(
     const std::vector<FinalsRow>& rows, const Layouts& layouts, const RemeasureInput& input) {
   std::map<TrialId, RowsOfLayout> chosen;

@@ -23,26 +23,27 @@ namespace shardsweep {
 struct RemeasureInput {
   Remeasure asked{};
   FinalsSettings finals{};  ///< settings that `best` ranks by; their `resolve` holds here too
-  std::int32_t number = 1;  ///< number of this time
-  /// Snapshots, or digests of images: of the time before, and now.
+  std::int32_t number = 1;  ///< number of this remeasurement
+  /// Hash of the snapshot, or digest of the image: at the remeasurement before, and now.
   std::string was{};
   std::string is{};
   std::set<TrialId>
       slower{};  ///< layouts that are known to be slower, by the trials that brought them
 };
 
-/// Verdict of this time on one layout.
+/// Verdict of one remeasurement on one layout.
 struct RemeasureVerdict {
-  TrialId of = 0;       ///< the trial that brought it
-  bool slower = false;  ///< surely, and confirmed
+  TrialId of = 0;       ///< trial of that layout
+  bool slower = false;  ///< certainly, and confirmed
   /// regressed: it was not slower before; still_regressed: it was; remeasured: it is not.
   EventKind kind = EventKind::remeasured;
   std::string text{};  ///< a sentence with its evidence
 };
 
 struct RemeasurePlan {
-  std::vector<NewFinal> due{};            ///< runs of the next round
-  std::vector<RemeasureVerdict> found{};  ///< verdicts on all layouts, once the time is over
+  std::vector<NewFinal> due{};  ///< runs of the next round
+  std::vector<RemeasureVerdict>
+      found{};  ///< verdicts on all layouts, once the remeasurement is complete
   bool over = false;
 };
 

@@ -61,7 +61,7 @@ struct NodeNeeds {
   std::int64_t gpus = 0;
   std::int64_t memory_mb = 0;
 
-  /// Sum of `number` over the groups whose nodes have as much.
+  /// Sum of `number` over the groups of nodes that have the GPUs and the memory.
   [[nodiscard]] std::int64_t fitting(
       const PartitionFacts& partition, std::int64_t NodesAlike::*number) const {
     std::int64_t sum = 0;
@@ -73,7 +73,7 @@ struct NodeNeeds {
   }
 };
 
-/// The one whose jobs may run longest; null: there is no limit, or none is known.
+/// The partition whose jobs may run longest; null: there is no limit, or none is known.
 const Partitions::value_type* longest_partition(const SweepFacts& facts, std::int32_t nodes) {
   const Partitions::value_type* longest = nullptr;
   for (const auto* partition : partitions_seen(facts, nodes)) {

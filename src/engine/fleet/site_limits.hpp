@@ -57,9 +57,8 @@ class SiteLimits {
   [[nodiscard]] bool must_give_back(const SweepFacts& facts, const AllocationRow& row) const;
   /// End of the allowed hours; 0: never.
   [[nodiscard]] Timestamp closes_at(const SweepFacts& facts) const;
-  /// Wall time for an allocation that wants `wanted_s` and must have `needed_s`: no longer than
-  /// its partition gives, it has to end before the hours do, and be able to wait for its nodes
-  /// before it begins.
+  /// Wall time for an allocation that wants `wanted_s` and must have `needed_s`. It is at most what
+  /// the partition allows, ends before the allowed hours do, and leaves time to wait for nodes.
   [[nodiscard]] double time_within(
       const SweepFacts& facts, std::int32_t nodes, double wanted_s, double needed_s) const;
 
@@ -82,8 +81,8 @@ class SiteLimits {
 
 /// Fills in the sbatch options of the site file: partitions, account, QOS, GPUs and memory.
 void add_options(const SweepSpec& sweep, const SiteSpec& site, SweepFacts& facts);
-/// Number of nodes, as they were last asked for, that could start a job of so many at once; 0 if
-/// that is not known.
+/// Number of nodes that were idle at the last answer and could start a job of this size at once; 0
+/// if that is unknown.
 [[nodiscard]] std::int64_t idle_nodes(const SweepFacts& facts, std::int32_t nodes);
 /// Reason why a job of so many nodes would wait for ever: "4 nodes, and partition 'main' has 2".
 /// Empty if it can start, or if Slurm has not said.

@@ -14,7 +14,8 @@
 namespace shardsweep {
 namespace {
 
-/// No answer of the site to the job as it was asked for.
+/// True if the outcome says nothing about the job's request: a node failed, or other jobs had
+/// precedence.
 bool says_nothing_of_the_job(Outcome outcome) {
   return outcome == Outcome::node_failure || outcome == Outcome::preempted;
 }
@@ -65,9 +66,8 @@ std::string reason(std::int64_t failures, const std::string& why, const std::str
       "paused: {} {}{}{} (see {})", which, why, node.empty() ? "" : ", on node ", node, log);
 }
 
-/// Node on which a job began and no lead started; or the node of a one-node job whose agent never
-/// answered its lead, though the job was not ended. Empty: not known, or it tells nothing about the
-/// node.
+/// Node on which a job began but no lead started, or the node of a one-node job whose agent never
+/// answered its lead although nobody ended the job. Empty: unknown, or no evidence about the node.
 std::string node_without_agents(const AllocationRow& allocation, const World& world) {
   if (allocation.end_outcome && !allocation.own_cancel) return "";
   if (allocation.claimed_at == 0) return world.begun_on(allocation);
@@ -77,13 +77,13 @@ std::string node_without_agents(const AllocationRow& allocation, const World& wo
   return node == local_node ? "" : node;
 }
 
-/// Node that the lead of a job of several has named before anything started. Empty: none.
+/// Node that the lead of a job on several nodes blamed before anything started. Empty: none.
 std::string silent_node(const AllocationRow& allocation, const World& world) {
   const bool lost = allocation.nodes > 1 && allocation.end_reason == "node lost";
   return lost ? world.silent_on(allocation) : "";
 }
 
-/// True if the lead ended without a word, and none of its started attempts came to an end.
+/// True if the lead ended without a report, and none of its started attempts has ended.
 bool died_at_work(const AllocationRow& allocation, const World& world) {
   if (allocation.said_bye || allocation.end_outcome) return false;
   bool runs = false;
@@ -127,7 +127,7 @@ std::optional<std::string> count_start(Fold fold, const Policy& policy,
   if (known == nullptr || start == Start::unwanted) return std::nullopt;
   std::string node;
   if (start == Start::failed) node = node_without_agents(allocation, fold.world);
-  // One node that fails again says nothing new of the site: an idle one takes each new job.
+  // A node that fails again says nothing new about the site: an idle node takes each new job.
   if (charges_of(fold.world, node, EvidenceKind::unstarted) > 0) start = Start::failed_node;
   add_evidence(fold, node, {.at = fold.now, .kind = EvidenceKind::unstarted, .detail = why});
   if (start == Start::failed && node.empty()) {

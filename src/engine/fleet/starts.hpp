@@ -21,11 +21,11 @@ enum class Start : std::uint8_t {
   failed_node,  ///< a node took it with it, or somebody with a better claim
 };
 
-/// How an allocation that is over has begun.
+/// Way in which an allocation that is over has started.
 [[nodiscard]] Start judge_start(const AllocationRow& allocation, const World& world, Timestamp now);
 
-/// Counts it in its sweep, which is paused where that was one too many: then the reason, with
-/// `log` as the file to look into.
+/// Counts the allocation in its sweep, and pauses the sweep if too many have failed in a row.
+/// Returns the reason for the pause, with `log` as the file to look into.
 [[nodiscard]] std::optional<std::string> count_start(Fold fold, const Policy& policy,
     const AllocationRow& allocation, const std::string& why, const std::string& log);
 

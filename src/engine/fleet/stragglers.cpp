@@ -22,7 +22,7 @@ constexpr std::size_t most_peers_kept = 8;  // limit for one attempt: two peers 
                                             // is not to blame
 constexpr std::size_t least_peers = 2;
 
-/// Work time of the slowest rank, which the others wait for, by stage and node.
+/// Work time of the slowest rank of each node, by stage. The other ranks wait for that rank.
 using Times = std::map<std::int32_t, std::map<std::size_t, double>>;
 
 Times slowest_ranks(const OwnWork& work, std::size_t nodes) {
@@ -67,7 +67,7 @@ NodeCharge charge_of(const NodePace& pace, bool slow, const AttemptRow& attempt,
 
 void find_straggler(
     Fold fold, const Policy& policy, const AttemptRow& attempt, const std::string& name) {
-  // The name is the lead's: of an empty one nothing is kept.
+  // Nothing is kept for a node without a name: the name is the lead's.
   const NodeRow* node = fold.world.node(name);
   if (node == nullptr) return;
   const bool known =

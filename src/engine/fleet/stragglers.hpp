@@ -15,7 +15,7 @@
 
 namespace shardsweep {
 
-/// Says how a node did beside its peers in one attempt: nothing for or against it by itself.
+/// Compares a node with its peers in one attempt. One comparison is no evidence by itself.
 [[nodiscard]] bool is_pace(EvidenceKind kind);
 
 /// A node beside the others of one attempt.

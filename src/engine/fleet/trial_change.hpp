@@ -21,8 +21,8 @@ struct TrialEnd {
   CancelledBy cancelled_by = CancelledBy::nobody;
 };
 
-/// Ends a trial. Where it had an outcome before it was run again, and this end tells less, the
-/// earlier outcome is restored.
+/// Ends a trial. If it had an outcome before it was run again, and the new end says less about the
+/// layout, the earlier outcome is restored.
 void end_trial(TrialRow& trial, TrialEnd end);
 
 }  // namespace shardsweep

@@ -19,13 +19,14 @@ namespace shardsweep {
 
 class Troubles {
  public:
-  /// Begins it, or counts it once more: `since` stays the first time.
+  /// Begins a trouble, or counts it once more: `since` stays the first time.
   void raise(TroubleKind kind, const std::string& where, const std::string& detail, Timestamp now);
   void clear(TroubleKind kind, const std::string& where);
-  /// The storage's state as it is now; none: it works.
+  /// Sets the state of the storage; none: it works.
   void set_storage(
       const std::string& where, const std::optional<StorageFault>& fault, Timestamp now);
-  /// Attempts of a sweep that have ended and can't be read, since when, and why; 0: none.
+  /// Number of the sweep's ended attempts whose records can't be read, since when, and why; 0:
+  /// none.
   void set_unreadable(
       const std::string& sweep, std::int32_t attempts, Timestamp since, const std::string& why);
   /// Replaces the active sweeps, by name, that have trouble of this kind, and why.

@@ -156,7 +156,7 @@ class Decision {
     const auto found = open_.find(sweep.id);
     return stage_of(sweep, found != open_.end() && found->second);
   }
-  /// A trial that is named is meant, whoever cancelled it.
+  /// A trial that is named is resumed whoever cancelled it.
   [[nodiscard]] Action action_for(SweepId sweep) const {
     switch (request_.verb) {
       case Verb::pause:
@@ -207,7 +207,8 @@ class Decision {
   void decide(const SweepRow& sweep, const SweepRule& rule) {
     SweepEffect effect = rule.effect;
     const bool any = changed_in_[sweep.id] > 0;
-    // A sweep is cancelled where a trial is: what goes back to its outcome was done before.
+    // Cancel the sweep only if one of its trials is cancelled. Trials that go back to an earlier
+    // outcome were measured before.
     if (effect == cancel && cancelled_in_[sweep.id] == 0) effect = unchanged;
     if (effect == activate && request_.verb == Verb::rerun && !any) effect = unchanged;
     const bool about_trials = request_.verb == Verb::rerun;

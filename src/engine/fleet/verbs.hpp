@@ -55,8 +55,7 @@ struct SweepRule {
 /// A request without a scope changes nothing: a blank --where, --where without a name or --all.
 [[nodiscard]] Result<void> check_scope(const Request& request);
 
-/// The expression by which its trials are chosen. A pause is of whole sweeps: no trial is
-/// meant.
+/// Expression that selects the request's trials; empty for a pause, which concerns whole sweeps.
 [[nodiscard]] std::string trials_meant(const Request& request);
 
 /// Effect of a request on a sweep.

@@ -18,7 +18,7 @@ auto find_row(const Rows& rows, const Key& key) -> const typename Rows::mapped_t
 }  // namespace
 
 void World::read(WorldRows rows) {
-  // Keep what this process has heard, which no row has.
+  // Keep what only this process has heard: no row holds it.
   for (auto& [id, row] : rows.allocations) {
     const AllocationRow* known = allocation(id);
     if (known == nullptr) continue;
@@ -35,7 +35,7 @@ void World::read(WorldRows rows) {
 const WorldIndex& World::index() const {
   if (by_hand_) {
     WorldIndex fresh(rows_);
-    // Readers may hold an index that still agrees: replace it only if it differs.
+    // Readers may hold the present index: replace it only if it differs.
     if (!(fresh == index_)) index_ = std::move(fresh);
   }
   return index_;
@@ -237,7 +237,8 @@ void World::follow_clock(const ClockRow& clock) {
   if (same_boot && std::abs(step) < least_step) return;
   rows_.clock = clock;
   note(SetClock{clock});
-  // Another host, or this one after its start: nobody knows how their clocks differ.
+  // The times are from another host, or from before this host's start: nobody knows how the clocks
+  // differ.
   if (!same_boot) return;
   for (auto& [id, row] : rows_.allocations) {
     if (row.heard_at) *row.heard_at += step;

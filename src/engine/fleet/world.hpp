@@ -88,10 +88,10 @@ class World {
   [[nodiscard]] const std::vector<AttemptId>& attempts_of(AllocationId id) const {
     return index().assigned_to(id).all;
   }
-  /// Names of its nodes, as its agents said; null: they have not said any.
+  /// Names of the allocation's nodes, as its agents reported them; null: no agent has reported yet.
   [[nodiscard]] const std::vector<std::string>* nodes_of(AllocationId id) const;
 
-  /// Node of the allocation's lead; empty: the lead has not told it.
+  /// Node of the allocation's lead; empty: the lead has not reported it.
   [[nodiscard]] std::string lead_node(AllocationId id) const;
 
   // Rows of this world; references to them stay valid.
@@ -116,16 +116,17 @@ class World {
   /// Notes the node on which a job began whose lead has not spoken. It is not stored: the scheduler
   /// repeats it until the allocation is over.
   void note_begun_on(const AllocationRow& row, const std::string& node);
-  /// Empty: not known.
+  /// Node noted by note_begun_on(); empty: unknown.
   [[nodiscard]] std::string begun_on(const AllocationRow& row) const;
-  /// Notes the node whose silence has ended a job, by its lead's word. It is not stored: an event
-  /// tells it, and a process that has not read the line knows no node.
+  /// Notes the node that fell silent and so ended a job, as its lead reported. The node is not
+  /// stored: an event names it, and a process that has not read the line does not need it.
   void note_silent_on(const AllocationRow& row, const std::string& node);
-  /// Empty: not known.
+  /// Node noted by note_silent_on(); empty: unknown.
   [[nodiscard]] std::string silent_on(const AllocationRow& row) const;
   /// Adds evidence against a node; a new node gets its row.
   void charge(const std::string& node, NodeCharge charge);
-  /// `trial` (0: any) is nothing against the node any more. How much was forgotten.
+  /// Forgets evidence of a trial against the node (`trial` 0: all evidence). Returns how many
+  /// pieces were forgotten.
   std::size_t forget_evidence(const NodeRow& node, TrialId trial);
 
   void record(AddEvent event) { note(std::move(event)); }
@@ -136,13 +137,13 @@ class World {
   void record(AddKnowledge knowledge) { note(std::move(knowledge)); }
   void record(ForgetKnowledge knowledge) { note(std::move(knowledge)); }
 
-  /// A line of the lead, read now, that is no news beside its time: kept in memory until the
-  /// row changes.
+  /// Takes a beat, a line of the lead with nothing but its time. It is kept in memory until the row
+  /// changes.
   void hear_beat(const AllocationRow& row, std::int64_t n, Timestamp at, Timestamp now);
-  /// Counts the lead's silence from now on: it can speak, and this process listens.
+  /// Counts the lead's silence from now on, because only now it can speak and this process listens.
   void listen_anew(const AllocationRow& row, Timestamp now);
-  /// The daemon's clocks as they are now. Where the wall clock was set, what is waited for by
-  /// it is moved along: nothing has become older.
+  /// Takes the daemon's clocks. If the wall clock was set, deadlines move with it: nothing has
+  /// become older.
   void follow_clock(const ClockRow& clock);
   /// Marks the beats of hear_beat(), which are only in memory, as worth a write.
   void record_beats(const AllocationRow& row) { note_row(row); }
@@ -154,15 +155,15 @@ class World {
     stored_below_ = rows_.next_allocation;
     return std::exchange(changes_, {});
   }
-  /// The database has its row, in whatever state.
+  /// True if the database has the allocation's row, whatever its state.
   [[nodiscard]] bool is_stored(AllocationId id) const { return id < stored_below_; }
-  /// Grows with every recorded change, and where everything was read anew.
+  /// Version of the world. It grows with every recorded change, and when everything is read again.
   [[nodiscard]] std::uint64_t version() const { return version_; }
   /// version() when something last changed that the orders to this allocation depend on: its
   /// row, its attempts and controls, their trials, any sweep or node.
   [[nodiscard]] std::uint64_t version_of(AllocationId id) const;
 
-  /// Drops attempts and allocations that have ended from memory. The ids of the allocations.
+  /// Drops ended attempts and allocations from memory. Returns the ids of the allocations.
   std::vector<AllocationId> forget_ended();
 
  private:
@@ -184,7 +185,7 @@ class World {
   void note_row(const AllocationRow& row);
   void note_row(const NodeRow& row);
   void note_row(const ControlRow& row);
-  /// Where the last change was of the same row, this one takes its place.
+  /// Adds a change of a row. It replaces the last change if that is of the same row.
   template <class RowChange>
   void note_last(RowChange change);
 

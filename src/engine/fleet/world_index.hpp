@@ -68,7 +68,7 @@ class WorldIndex {
   WorldIndex() = default;
   explicit WorldIndex(const WorldRows& rows);
 
-  /// The row is new, or is now as it stands.
+  /// Takes a row that is new or has changed.
   void put(const TrialRow& trial);
   /// `trial`: of the attempt; null: the world has it no more.
   void put(const AttemptRow& attempt, const TrialRow* trial);
@@ -103,7 +103,7 @@ class WorldIndex {
   friend bool operator==(const WorldIndex&, const WorldIndex&) = default;
 
  private:
-  /// Facts about a trial that change.
+  /// Changing facts about a trial.
   struct Facts {
     bool waits = false;    ///< planned and in the file
     bool planned = false;  ///< planned, in the file or not
