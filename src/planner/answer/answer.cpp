@@ -22,7 +22,7 @@
 namespace shardsweep {
 namespace {
 
-/// Not every wobble is worth a word.
+/// Tolerances below which a control, the network or a clock raises no doubt.
 constexpr double control_tolerance = 0.05;
 constexpr double network_tolerance = 0.2;
 constexpr double clock_tolerance = 0.02;
@@ -34,8 +34,8 @@ struct Entry {
   const LayoutRuns* layout = nullptr;
   bool in_finals = false;
 
-  /// The run in the middle by speed, the lower of two if the number is even. One run, so that all
-  /// numbers that are shown together are of the same one.
+  /// The run in the middle by speed; the lower of two if their number is even. All numbers that are
+  /// shown together come from this one run.
   [[nodiscard]] const MeasuredRun& median() const { return runs[(runs.size() - 1) / 2]; }
 };
 
@@ -122,8 +122,8 @@ std::size_t highest_of_tied(
   return highest;
 }
 
-/// Entries that took part, in the order of the finals; empty: one of the first two is missing,
-/// so that what was asked for is another question.
+/// Entries that took part in the finals, in their order. Empty if one of the first two is missing:
+/// then the finals answer another question than the one asked.
 std::vector<Entry> finalists_of(
     std::vector<Entry>& entries, const HeldFinals& held, std::vector<SpeedVerdict>& verdicts) {
   std::vector<Entry> finalists;
@@ -150,7 +150,8 @@ FinalRanking settle(std::vector<Entry>& entries, const HeldFinals& held) {
   if (finalists.size() < 2) return {};
   const auto highest = highest_of_tied(finalists, ranking.verdicts);
   if (highest > 0) {
-    // The first one's verdicts tell nothing of the new first one but by the pairs of the two.
+    // Verdicts of the finals compare their first layout with others. They say nothing about another
+    // first layout, except the pairs of the two.
     const SpeedVerdict between = reversed(ranking.verdicts[highest - 1]);
     std::rotate(finalists.begin(), finalists.begin() + static_cast<std::ptrdiff_t>(highest),
         finalists.begin() + static_cast<std::ptrdiff_t>(highest) + 1);
@@ -279,7 +280,7 @@ bool has(const CellAnswer& answer, DoubtKind kind) {
       [kind](const Doubt& one) { return one.kind == kind; });
 }
 
-/// A lead over single runs holds under equal conditions alone.
+/// A lead over single runs only holds if both ran under equal conditions.
 void demote(CellAnswer& answer) {
   SpeedVerdict& verdict = answer.layouts.front().verdict;
   const bool decided = verdict.difference != Difference::undecided;
@@ -386,7 +387,7 @@ void add_left_out(CellAnswer& answer, const LeftOutRuns& left_out) {
 }
 
 void doubt_scaling(std::vector<SizedAnswer> cells, std::string_view noun) {
-  // Caches and a layout that needs more memory may give a little.
+  // Caches, or a layout that needs more memory, may make larger jobs a little more efficient.
   constexpr double tolerance = 0.1;
   std::sort(cells.begin(), cells.end(),
       [](const SizedAnswer& a, const SizedAnswer& b) { return a.size < b.size; });

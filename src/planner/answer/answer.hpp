@@ -84,7 +84,7 @@ struct CellRuns {
 
 [[nodiscard]] CellAnswer answer_of(const CellRuns& cell);
 
-/// Says in an answer that it is one over a part of the runs; nothing if none is left out.
+/// Notes in an answer that it covers only some of the runs; does nothing if it covers all.
 void add_left_out(CellAnswer& answer, const LeftOutRuns& left_out);
 
 /// An answer with the number of GPUs, or of nodes, that its cell is of.
@@ -92,11 +92,11 @@ struct SizedAnswer {
   std::int64_t size = 0;
   CellAnswer* answer = nullptr;
 };
-/// Cells that differ in their size alone: if more GPUs are faster each than fewer ones, one of
-/// the two cells was not measured as it should be, or could not use a layout of the other.
+/// Doubts cells that differ only in their number of GPUs, if the larger one is faster per GPU: then
+/// one of the two was measured wrongly, or could not use a layout of the other.
 void doubt_scaling(std::vector<SizedAnswer> cells, std::string_view noun);
 
-/// The answer over cells that differ in a var alone: the layouts of all of them by speed. The
+/// Merges answers of cells that differ only in a var: the layouts of all of them by speed. The
 /// winner of a cell stays before its other layouts.
 [[nodiscard]] CellAnswer joined(const std::vector<CellAnswer>& cells);
 
@@ -113,7 +113,8 @@ void doubt_scaling(std::vector<SizedAnswer> cells, std::string_view noun);
 /// layout.
 [[nodiscard]] std::string_view short_form(const CellAnswer& answer);
 
-/// All doubts but the one that certainty_text() says, as one line; empty: there are none.
+/// All doubts in one line, without the one that certainty_text() already names; empty: there are
+/// none.
 [[nodiscard]] std::string doubts_text(const CellAnswer& answer);
 
 }  // namespace shardsweep

@@ -40,7 +40,7 @@ std::string brief_text(const CellAnswer& answer) {
   if (word == "alone") return counted(std::ssize(answer.winner()->runs), "run");
   const auto& verdict = answer.winner()->verdict;
   if (word == "faster") return fmt::format("faster by {}", percent_text(verdict.share));
-  // The highest median may be behind in its pairs: then no number says who leads.
+  // The layout with the highest median may be behind in its pairs: then no number shows who leads.
   if (verdict.share <= 0) return std::string(word);
   return fmt::format("{}, +{}", word, percent_text(verdict.share));
 }

@@ -29,13 +29,13 @@
 namespace shardsweep {
 namespace {
 
-/// A node with fewer has no effect of its own.
+/// Points on one node that are needed before the node gets an effect of its own.
 constexpr std::size_t enough_of_node = 3;
 constexpr std::size_t no_node = std::numeric_limits<std::size_t>::max();
 constexpr double clip_at = 3;  ///< standard deviations
 constexpr double discount = 0.8;
-/// Noise of a program whose runs are equal: small beside any change that matters, and large
-/// beside the rounding of sums of squares.
+/// Noise assumed for a program whose runs are all equal. It is small beside any change that
+/// matters, and large beside the rounding of sums of squares.
 constexpr double exact = 1e-5;
 
 double median_of(std::vector<double> values) {
@@ -57,7 +57,8 @@ double price_of_level(std::size_t length, double freedom) {
       (1 + small_sample / std::max(freedom, 1.0));
 }
 
-/// Price of the level of the points [from, end): nothing for the first, and most if it has ended.
+/// Price of the level of points [from, end): nothing for the first level, and most for a level that
+/// has ended.
 double price_at(const std::vector<double>& prices, std::size_t from, std::size_t end) {
   constexpr double has_ended = 6;
   if (from == 0) return 0;
@@ -74,7 +75,8 @@ struct SeriesNumbers {
   [[nodiscard]] std::size_t size() const { return log_speed.size(); }
 };
 
-/// The first point is all of its time, and those of the next time agree that it was no chance.
+/// True if the first point is the only one of its time, and the points of the next time agree that
+/// it was no outlier.
 bool may_stand_alone(const std::vector<SeriesPoint>& points) {
   constexpr std::ptrdiff_t enough = 3;
   if (points.size() < 2 || points[0].time == points[1].time) return false;
@@ -100,7 +102,7 @@ SeriesNumbers numbers_of(const std::vector<SeriesPoint>& points) {
     last = numbers.node.back();
     ++turns;
   }
-  // Nodes that never come back can't be told from what else changed with them.
+  // Nodes that never come back can't be told apart from other changes at the same time.
   if (turns > known.size()) {
     numbers.nodes = known.size();
   } else {
@@ -491,7 +493,7 @@ SpeedVerdict undecided_because(SpeedVerdict verdict, Open open, std::string reas
   return verdict;
 }
 
-/// Says of a fitted series what its changes are, and what each point says.
+/// Explains a fitted series: what changed, and the verdict of each point.
 class SeriesJudge {
  public:
   /// `own`: log speeds that are left for levels; `rest`: the same without spikes.
@@ -535,8 +537,8 @@ class SeriesJudge {
         side(from, first, first, mean(from, first)), noise_, settings_.resolve);
   }
 
-  /// The point alone, as it was measured, compared to its level before it; to the point before
-  /// it if there is no level.
+  /// Compares a single point, as measured, with the level before it; with the point before it if
+  /// there is no level.
   [[nodiscard]] SpeedVerdict alone(std::size_t from, std::size_t point) const {
     const bool one = !levelled_ || point - from == 1;
     if (one) from = point - 1;
@@ -549,7 +551,7 @@ class SeriesJudge {
         .first_runs = 1, .reason = "the first measurement, so there is none to compare it with"};
   }
 
-  /// Calls a change SAME that is sure, but too small to matter.
+  /// Turns a change into SAME that is certain, but too small to matter.
   [[nodiscard]] SpeedVerdict too_small(SpeedVerdict verdict) const {
     verdict.difference = Difference::same;
     verdict.reason +=
@@ -610,7 +612,7 @@ std::pair<SeriesFit, Noise> fitted(const std::vector<SeriesPoint>& points,
   const std::size_t least = count >= 4 ? 2 : 1;
   if (!noise.known()) {
     if (least == 1) return {SeriesFit(), noise};
-    // A change that is plain beside its neighbours is seen, if only in doubt.
+    // A change that is obvious beside its neighbours is reported, if only as UNDECIDED.
     const double guess = std::max({noise_of_neighbours(numbers), floor, exact});
     return {SeriesFitter(numbers, guess, static_cast<double>(count), least).best(), noise};
   }

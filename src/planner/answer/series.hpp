@@ -71,11 +71,11 @@ struct SeriesAnswer {
 
   /// The last change that is FASTER or SLOWER; null: there is none.
   [[nodiscard]] const SeriesChange* last_sure() const;
-  /// The change that tells how the series stands: the last sure one, unless one after it that
-  /// matters is in doubt. A doubt makes no change undone: it stands until one the other way, and
-  /// a smaller one in doubt does not hide a sure one. Null: nothing changed.
+  /// The change that says how the series stands now: the last certain one, unless a later one in
+  /// doubt matters more. A change stays until one the other way; a smaller change in doubt does not
+  /// hide a certain one. Null: nothing changed.
   [[nodiscard]] const SeriesChange* standing() const;
-  /// Share by which it is now slower than it surely was at its best; 0: it is not.
+  /// Share by which the series is now slower than it certainly was at its best; 0: it is not.
   [[nodiscard]] double loss() const;
 };
 
@@ -85,7 +85,7 @@ struct SeriesAnswer {
 [[nodiscard]] SeriesAnswer answer_of_series(
     const std::vector<SeriesPoint>& points, const SeriesSettings& settings = {});
 
-/// So many points tell their own noise.
+/// Number of points from which on a series tells its own noise.
 inline constexpr std::size_t enough_points = 6;
 
 /// Noise of one measurement, for series that are too short to tell their own: the median of those

@@ -34,7 +34,7 @@ const SeriesChange* SeriesAnswer::standing() const {
       continue;
     if (doubt == nullptr || std::abs(share) >= std::abs(doubt->verdict.share)) doubt = &*change;
   }
-  // What is sure stays, but for good news that a drop in doubt has followed.
+  // Keep certain changes, except an improvement that a later drop in doubt may have undone.
   const bool hides_a_drop = sure != nullptr && sure->verdict.share > 0 && level < 1;
   return sure == nullptr || (doubt != nullptr && hides_a_drop) ? doubt : sure;
 }
@@ -68,7 +68,7 @@ Noise noise_of_times(const std::vector<std::vector<SeriesPoint>>& series) {
           .spread = (speeds.back() - speeds.front()) / middle});
     }
   }
-  // One pair that differs much would make every interval a hundred times as wide as the speed.
+  // A single pair that differs much would make every interval a hundred times too wide.
   constexpr std::int64_t enough_freedom = 2;
   const auto noise = common_noise(repeated);
   return noise.freedom < enough_freedom ? Noise() : noise;

@@ -49,7 +49,7 @@ double deviation_of(const LayoutSpeed& layout, const Noise& noise) {
   return std::max({noise_of_run(layout).value_or(0), noise.of_run, layout.step_noise});
 }
 
-/// A difference of speed that is none in clock cycles is one of power and cooling. Both clocks
+/// A difference in speed that vanishes in clock cycles comes from power and cooling. Both clocks
 /// have to be known.
 bool is_by_clock(const LayoutSpeed& first, const LayoutSpeed& second, const SpeedVerdict& verdict) {
   if (first.sm_clock_mhz <= 0 || second.sm_clock_mhz <= 0) return false;
@@ -119,7 +119,7 @@ std::optional<double> noise_of_run(const LayoutSpeed& layout) {
 }
 
 Noise common_noise(const std::vector<LayoutSpeed>& layouts) {
-  // The median of estimates from two or three runs is below what they estimate.
+  // The median of estimates from two or three runs is lower than the true value.
   constexpr std::array<double, 2> below{0.845, 0.938};
   std::vector<double> known;
   Noise noise;
@@ -225,7 +225,7 @@ SpeedVerdict reversed(SpeedVerdict verdict) {
     verdict.difference = Difference::faster;
   }
   const double ratio = 1 / (1 + verdict.share);
-  // The interval of the inverse, by its slope.
+  // Interval of the inverse, scaled by its slope.
   if (verdict.half_width) verdict.half_width = *verdict.half_width * ratio * ratio;
   verdict.share = ratio - 1;
   std::swap(verdict.first_runs, verdict.second_runs);

@@ -51,7 +51,7 @@ struct Noise {
 /// as four. 0: not known.
 [[nodiscard]] double step_noise_of(double spread, std::int64_t steps);
 
-/// A difference of less does not matter, if no sweep and no option says otherwise.
+/// Default difference below which two layouts count as equally fast.
 inline constexpr double usual_resolve = 0.01;
 
 /// Compares the first to the second over single runs. A difference below `resolve` does not matter.
@@ -64,7 +64,7 @@ inline constexpr double usual_resolve = 0.01;
 [[nodiscard]] SpeedVerdict verdict_of_finals(
     const FinalVerdict& held, const FinalsSettings& settings);
 
-/// The other way round.
+/// The same verdict with the two sides exchanged.
 [[nodiscard]] SpeedVerdict reversed(SpeedVerdict verdict);
 
 /// `faster by 3.0 % +/- 1.0 % (12 pairs)`, `slower by …`, `tie: within 1.0 % (12 pairs)`,

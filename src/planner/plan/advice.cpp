@@ -78,7 +78,7 @@ Result<WhyNot> why_not(const SuggestRequest& request, const std::vector<AxisValu
   answer.layout = its.fitting.front();
   answer.fits = true;
   answer.place = place_of(*answer.layout, all);
-  // Values that no suggestion has may be in no list, and faster than all of it.
+  // A value that is never suggested unasked can be in no list, and may be faster than all in it.
   const bool is_best =
       all.fitting.empty() || answer.layout->guess.step_s <= all.fitting.front().guess.step_s;
   answer.why = is_best ? "It is the fastest layout of these."

@@ -17,8 +17,8 @@
 namespace shardsweep {
 
 struct WhyNot {
-  /// The fastest layout with the asked values that fits, or may fit. None: `why` says what
-  /// leaves them out, a rule or memory.
+  /// The fastest layout with the asked values that fits, or may fit. If there is none, `why` says
+  /// whether a rule or memory excludes them.
   std::optional<SuggestedLayout> layout;
   bool fits = false;       ///< surely
   std::int64_t place = 0;  ///< rank among `of` layouts that fit, the fastest first; 0: it does not

@@ -65,7 +65,7 @@ void EarlierRuns::add(std::vector<EarlierRun> runs) {
 }
 
 void EarlierRuns::add_file(std::vector<EarlierRun> runs) {
-  // A trainer that tells rounded speeds may have told one twice.
+  // A trainer that prints rounded speeds may have printed one speed twice.
   std::map<std::string, std::size_t> here;
   for (EarlierRun& run : runs) {
     if (!is_wanted(run)) continue;

@@ -328,7 +328,7 @@ int Judge::find_structure(const GridPoint& at) const {
   if (at.gap != Gap::none) return batch;
   if (sweep_.global_batch_samples && layout.global_batch() != *sweep_.global_batch_samples)
     return batch;
-  // No product: tokens / seq_len can't overflow.
+  // No product is formed, because tokens / seq_len can't overflow.
   if (sweep_.global_batch_tokens &&
       (*sweep_.global_batch_tokens % point.seq_len != 0 ||
           layout.global_batch() != *sweep_.global_batch_tokens / point.seq_len))

@@ -50,13 +50,13 @@ class Judge {
   /// True if a trainer could start the layout, because its numbers divide.
   [[nodiscard]] static bool could_start(const GridPoint& at, const Finding& finding);
 
-  /// False for a constraint of points whose GPUs or batch do not add up: products of axes make many
-  /// of them, and few were meant.
+  /// False for a constraint of points whose GPUs or batch do not add up. Products of axes produce
+  /// many such points that nobody meant.
   [[nodiscard]] static bool adds_up(std::string_view constraint);
 
   /// Names of the constraints; the runner's may share one.
   [[nodiscard]] const std::vector<std::string>& constraints() const { return names_; }
-  /// Points so far that came as far as the excludes.
+  /// Number of points so far that reached the excludes.
   [[nodiscard]] std::int64_t asked_excludes() const { return asked_excludes_; }
   /// Points that each exclude was the first to remove.
   [[nodiscard]] const std::vector<std::int64_t>& removed() const { return removed_; }

@@ -27,7 +27,7 @@ std::int64_t plus(std::int64_t a, std::int64_t b) {
   return a > largest_count - b ? largest_count : a + b;
 }
 
-// The product exists if something varies in it, or if nothing is picked by hand.
+// The product counts if an axis varies, or if no point is picked by hand.
 bool has_product(const SweepSpec& sweep) {
   const bool varies = std::any_of(
       sweep.axes.begin(), sweep.axes.end(), [](const AxisValues& axis) { return !axis.automatic; });
@@ -115,7 +115,7 @@ Result<void> Grid::build(const SweepSpec& sweep) {
   if (has_product(sweep)) SHARDSWEEP_TRY(add_dimensions(sweep));
   SHARDSWEEP_TRY(check_size(sweep));
 
-  // A hand-picked point leaves to the derivation what the axes leave to it.
+  // Hand-picked points derive what the axes derive, besides the constants.
   auto picked = constants;
   for (const auto& axis : sweep.axes) {
     if (axis.automatic) set_scope(picked, {axis});
@@ -124,7 +124,7 @@ Result<void> Grid::build(const SweepSpec& sweep) {
   return check_batch(sweep);
 }
 
-// The innermost scope that names nodes or gpus says which of the two the world comes from.
+// The innermost scope that names nodes or gpus decides which of the two gives the number of GPUs.
 void Grid::set_scope(Base& base, const std::vector<AxisValues>& settings) {
   bool nodes = false;
   bool gpus = false;

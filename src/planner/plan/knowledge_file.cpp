@@ -79,7 +79,7 @@ class KnowledgeReader {
           : json.contains("model") && !json.contains("run") ? model(json)
           : json.contains("run")                            ? run(json)
                                                             : source(json);
-      // The head of a newer program has said all that there is to say.
+      // If a newer program wrote the head, the head alone says so, and nothing else is read.
       if (!read && read.error().kind == FaultKind::rejected)
         return tl::unexpected<Fault>(read.error());
       if (!read) return refuse(read.error().what);
@@ -280,7 +280,7 @@ KnowledgeRun run_of(const EarlierRun& earlier, const Predictor& predictor) {
   return run;
 }
 
-/// 0: nobody says it.
+/// True if two rates are of one class of hardware: within a factor of two, or unknown (0).
 bool is_one_class(double a, double b) {
   constexpr double class_width = 2;
   return a <= 0 || b <= 0 || (a <= class_width * b && b <= class_width * a);

@@ -152,7 +152,7 @@ LayoutRefiner LayoutJudge::refiner_of() {
       [this](Layout& layout) { tell_stages(layout); }};
 }
 
-/// The fastest first; of equally fast ones that with fewer axes off their usual values.
+/// Fastest first; among equally fast ones, the layout with fewer axes off their usual values.
 void LayoutJudge::sort(std::vector<SuggestedLayout>& layouts) {
   const auto unusual = [](const SuggestedLayout& layout) {
     return std::count_if(axes().begin(), axes().end(), [&](const AxisInfo& axis) {
@@ -324,7 +324,7 @@ std::vector<std::int64_t> LayoutJudge::worth_a_thought(const AxisInfo& axis) con
   if (axis.name == "ep") return divisors(std::gcd(gpus, request_.model.experts), gpus);
   if (axis.name == "micro_batch")
     return divisors(request_.global_batch_tokens / request_.seq_len, most_samples);
-  // Experts whole, or split as all else is: what lies between is seldom better.
+  // Experts are whole, or split like all other layers: values between are seldom better.
   if (axis.name == "expert_tp" && request_.model.experts > 0) return {0, 1};
   if (axis.name == "expert_tp") return {};
   if (axis.name == "recompute") return recompute_worth_a_thought();
@@ -367,7 +367,7 @@ const std::string& LayoutJudge::refusal_of(const Point& point) {
 /// that conditions of the words name, the two smallest and all others are told apart, of other axes
 /// whether they have the usual value.
 const std::string& LayoutJudge::words_missing(const Point& point) {
-  // A configuration has no place for it, so that none would say it.
+  // No configuration has a place for this axis, so none could express it.
   const auto& bucket = *find_axis("bucket_mb");
   if (bucket.get(point) != bucket.default_value) {
     static const std::string none = "no trainer's configuration has words for bucket_mb";
@@ -429,7 +429,7 @@ Result<void> LayoutJudge::check() const {
           binary_length_meant(request_.seq_len, tokens)));
 }
 
-/// Modules for models with experts alone: of a dense one whole layers cost as little.
+/// Recompute modules only for models with experts: in a dense model, whole layers cost as little.
 std::vector<std::int64_t> LayoutJudge::recompute_worth_a_thought() const {
   std::vector<std::int64_t> values{0, 1, 2};
   if (request_.model.experts == 0) return values;
@@ -484,7 +484,7 @@ void LayoutJudge::add_rows(const std::vector<std::vector<std::int64_t>>& choices
   auto& is = point.layout;
   tell_stages(is);
   const auto split = std::int64_t{is.tp} * is.pp;
-  // Where no tp splits the rest, whole experts are no other layout.
+  // If no tp splits the other layers, whole experts are the same layout.
   const bool said_twice = is.expert_tp == is.tp && !locks("expert_tp");
   const auto experts =
       is.expert_tp > 0 ? std::int64_t{is.ep} * is.expert_tp : std::int64_t{is.ep} * is.tp;
@@ -590,7 +590,7 @@ void LayoutJudge::describe(SuggestedLayout& layout) const {
     layout.mfu = layout.tokens_per_s_per_gpu * flops_per_token(request_.model, request_.seq_len) /
         peak.value_or(0);
   }
-  // Computing is no waiting; name it only if no other part weighs much.
+  // Computing is no waiting, so name it only if no other part weighs much.
   constexpr double much = 0.1;
   const auto parts = step_parts();
   const auto& largest = *std::max_element(parts.begin() + 1, parts.end(),

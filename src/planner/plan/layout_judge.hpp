@@ -71,7 +71,7 @@ class LayoutJudge {
   Predictor predictor_;
   std::vector<const AxisInfo*> rule_axes_;  ///< axes that rules of the trainer name
   std::set<const AxisInfo*> word_axes_;     ///< axes that conditions of its words name
-  std::map<std::pair<std::int32_t, std::int32_t>, ToldStages> told_;  ///< by pp and vpp
+  std::map<std::pair<std::int32_t, std::int32_t>, ToldStages> told_;  ///< key: pp and vpp
   std::size_t plan_size_ = 0;
   std::vector<std::pair<double, Point>> unfitting_;         ///< layouts that don't fit, with the
                                                             ///< seconds of their step

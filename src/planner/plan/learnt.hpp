@@ -74,7 +74,7 @@ struct RatioSpread {
 /// The shape alone: names and notes differ between sweeps.
 [[nodiscard]] bool same_shape(ModelSpec a, const ModelSpec& b);
 
-/// A run on GPUs of nodes that have so many. Faults as learn().
+/// A run on GPUs of nodes of this size. Faults as learn().
 [[nodiscard]] Result<Observation> observation_of(
     const std::vector<ModelSpec>& models, const LearntRun& run, int gpus_per_node);
 
@@ -97,8 +97,7 @@ struct LearntPredictor {
   /// as `wanted` says. Null: there is none.
   [[nodiscard]] const MeasuredLayout* fastest(const ModelSpec& model, const Point& point,
       const std::function<bool(const Layout&)>& wanted) const;
-  /// Runs of this very layout; a completed run comes before one out of memory. Null: it has not
-  /// run.
+  /// Runs of exactly this layout; completed ones before one out of memory. Null: it has not run.
   [[nodiscard]] const MeasuredLayout* of(const ModelSpec& model, const Point& point) const;
 };
 

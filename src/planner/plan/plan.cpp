@@ -231,7 +231,8 @@ void warn_of_excludes(
   for (std::size_t i = 0; i < sweep.excludes.size(); ++i) {
     const auto removed = judge.removed()[i];
     all += removed;
-    // Rules of a trainer's file are of all sweeps of it: one that leaves nothing out is no slip.
+    // Rules of a trainer's file apply to all of its sweeps: one that excludes nothing here is no
+    // mistake.
     const bool is_own = sweep.excludes[i].position.file == sweep.position.file;
     if (removed == 0 && is_own) {
       warnings.push_back(fmt::format("exclude \"{}\" matched none of the {}.",
@@ -249,7 +250,7 @@ void warn_of_excludes(
   }
 }
 
-/// A search may end before it has used what it may use.
+/// A search may end before it has used up its budget.
 void warn_of_budget(const SweepSpec& sweep, Plan& plan) {
   const double budget = sweep.policy.max_gpu_hours;
   const double most = search_bound(sweep, plan).gpu_hours;
@@ -262,7 +263,7 @@ void warn_of_budget(const SweepSpec& sweep, Plan& plan) {
           searched ? "may" : "will"));
 }
 
-/// A trainer that reads flags alone runs each value alike.
+/// A trainer that reads only flags would run all values alike.
 void warn_of_untold_vars(const SweepSpec& sweep, std::vector<std::string>& warnings) {
   const auto& trainer = sweep.runner.trainer;
   if (!sweep.runner.is_trainer()) return;

@@ -52,7 +52,7 @@ SearchBound search_bound(const SweepSpec& sweep, const Plan& plan) {
 
 FinalsCost finals_cost(const SweepSpec& sweep, const Plan& plan) {
   FinalsCost cost;
-  constexpr std::size_t confirmed = 2;  // the first two
+  constexpr std::size_t confirmed = 2;  // a cell's first two finalists
   const auto most = static_cast<std::size_t>(sweep.measure.finalists);
   if (most == 0) return cost;
   cost.rounds_at_most = sweep.measure.final_rounds > 0 ? sweep.measure.final_rounds : most_rounds;

@@ -132,7 +132,7 @@ bool LayoutRefiner::keeps_rules(const Point& point) {
 
 bool LayoutRefiner::attempt(Point point, Best& best) {
   if (!derive(point) || point == best.layout.point) return false;
-  // The cheaper questions first.
+  // Cheaper questions first.
   if (!keeps_rules(point)) return false;
   const double before = best.layout.guess.step_s;
   if (best.fits && predictor_.least_step_s(request_.model, point) >= before) return false;
@@ -152,7 +152,7 @@ Point LayoutRefiner::changed(Point point, const AxisInfo& axis, std::int64_t val
   axis.set(point, value);
   auto& is = point.layout;
   if (was.tp == 1 && is.tp > 1 && !locks("sequence_parallel")) is.sequence_parallel = true;
-  // Folded stages are two pieces each, and equal.
+  // Folded stages (zb-v) give each rank two pieces of equal size.
   const bool folds = is.schedule == Schedule::zb_v;
   const bool turns = folds != (was.schedule == Schedule::zb_v);
   if (turns && !locks("vpp")) is.vpp = folds ? 2 : 1;

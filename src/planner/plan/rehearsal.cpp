@@ -75,7 +75,8 @@ class Play {
   }
 
  private:
-  /// Half of the error is one of the whole cell: layouts of one model on one machine err alike.
+  /// Half of the error is shared by the whole cell, because layouts of one model on one machine err
+  /// alike.
   void draw() {
     const double of_cell = draws_.normal();
     for (std::size_t number = 0; number < trials_.size(); ++number) {

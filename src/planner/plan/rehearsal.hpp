@@ -22,7 +22,7 @@ struct Rehearsal {
   std::int64_t most_runs = 0;
   double least_gpu_hours = 0;
   double most_gpu_hours = 0;
-  /// The middle of what it likely takes.
+  /// GPU-hours in the middle of the likely range.
   [[nodiscard]] double middle_gpu_hours() const { return (least_gpu_hours + most_gpu_hours) / 2; }
   [[nodiscard]] bool played() const { return most_runs > 0; }
 };

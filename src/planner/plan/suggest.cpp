@@ -92,7 +92,7 @@ class Suggester {
     }
   }
 
-  /// Where nothing fits, the plan has left most layouts out: each value is held in turn.
+  /// If nothing fits, the plan has left out most layouts, so each value is fixed in turn.
   Result<void> hold_offload() {
     const auto& offload = *find_axis("offload");
     const auto is_it = [&](const AxisValues& lock) { return lock.axis == &offload; };
@@ -221,7 +221,7 @@ class Suggester {
       const auto& is = layout.point.layout;
       auto line = fmt::format("dp {} × micro_batch {} × grad_accum {} = {}", is.dp, is.micro_batch,
           is.grad_accum, counted(is.global_batch(), "sample"));
-      // Layouts that differ in tp and pp alone reach it the same way.
+      // Layouts that differ only in tp and pp reach the batch in the same way.
       if (std::find(lines.begin(), lines.end(), line) == lines.end())
         lines.push_back(std::move(line));
     }
@@ -255,7 +255,7 @@ class Suggester {
         "Finding the best training configuration, step 1", request_.gpus > many_gpus);
   }
 
-  /// The fastest fitting layout that is so; null: there is none.
+  /// The fastest fitting layout with this property; null: there is none.
   template <class Is>
   [[nodiscard]] const SuggestedLayout* fitting(const Is& is) const {
     const auto found = std::find_if(all_.fitting.begin(), all_.fitting.end(),
@@ -263,7 +263,8 @@ class Suggester {
     return found == all_.fitting.end() ? nullptr : &*found;
   }
 
-  /// How it is made to fit: the first that is enough ends the questions about memory.
+  /// Asks how the layout is made to fit: the first remedy that is enough ends the questions about
+  /// memory.
   void say_flow_of_memory() {
     const auto whole = alone().total();
     const auto capacity = request_.cluster.memory_bytes;

@@ -38,7 +38,7 @@ struct SuggestRequest {
   std::shared_ptr<const LearntPredictor> learnt{};
 };
 
-/// The request's, or what shardbench runs there: CPUs have no bf16.
+/// The request's dtype, or the one that shardbench runs there: CPUs have no bf16.
 [[nodiscard]] Dtype dtype_of(const SuggestRequest& request);
 /// Point with only the size of the job, by which measured runs are found.
 [[nodiscard]] Point world_of(const SuggestRequest& request);
@@ -90,11 +90,11 @@ struct JudgedLayouts {
 /// as suggest().
 [[nodiscard]] Result<bool> some_layout_fits(const SuggestRequest& request);
 
-/// A rule of thumb, held against the first layout.
+/// A rule of thumb, compared with the first layout.
 struct RuleCheck {
   std::string rule;
   bool holds = true;
-  bool applies = true;  ///< false: it is about other worlds, and holds for nothing
+  bool applies = true;  ///< false: the rule is about other numbers of GPUs
   std::string why;      ///< reason with the numbers
   std::string source;
 };

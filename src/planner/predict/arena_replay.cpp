@@ -306,9 +306,9 @@ std::int64_t whole_gradients(const WholeUnits& units, const MicroBatches& micro)
   return gradients.extent();
 }
 
-// As runner/src/parallel/trainer.cpp, forward() and backward(): a unit is gathered while the one
-// before it computes. No weights stay whole between two passes, so one pass forward and one
-// backward show the peak.
+// Passes run as in forward() and backward() of runner/src/parallel/trainer.cpp: a unit is gathered
+// while the one before it computes. No weights stay whole between two passes, so one pass forward
+// and one backward show the peak.
 std::int64_t whole_weights(const WholeUnits& units) {
   FirstFit arena;
   const auto layers = few(units.layers);

@@ -385,7 +385,7 @@ std::vector<std::size_t> CellSearch::to_reopen(double gpu_hours) {
 
 std::optional<std::string> CellSearch::wont_fit(std::size_t number) {
   const auto& candidate = candidates_[number];
-  // No cell is given up before it has run something.
+  // No cell is given up before it has run at least one point.
   if (!settings_.rules.memory || runs_.judged() == 0) return std::nullopt;
   if (settings_.policy == SearchPolicy::exhaustive || candidate.status != Status::waiting)
     return std::nullopt;

@@ -89,10 +89,10 @@ class CellSearch {
   void start(std::size_t number);
   /// Lets a point wait again that did not run after all, or is wanted again.
   void put_back(std::size_t number);
-  /// Leaves out a point that waits, which enough() or wont_fit() makes needless; put_back() takes
+  /// Leaves out a waiting point, because enough() or wont_fit() makes it needless; put_back() takes
   /// it back.
   void spare(std::size_t number);
-  /// Observes the end of a point. One that will never run (skipped, cancelled) teaches nothing.
+  /// Observes the end of a point. A point that was skipped or cancelled teaches nothing.
   void end(std::size_t number, const SearchNews& news);
   /// Observes a run of another cell; `lesson` is the caller's number of it.
   void learn(const SearchPoint& point, const SearchNews& news, std::size_t lesson = 0);

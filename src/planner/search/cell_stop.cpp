@@ -46,7 +46,8 @@ std::optional<std::string> CellStop::limit_reached(const OwnRuns& runs, double g
 
 namespace {
 
-/// A run that goes on may beat the best: it is part of no claim about what is untested.
+/// A point that is still running may beat the best, so it is no part of what is said about untested
+/// points.
 std::string still_running(CellStop::Points points) {
   const auto running = std::count_if(points.begin(), points.end(),
       [](const Candidate& point) { return point.status == Status::started; });
@@ -59,7 +60,7 @@ std::string still_running(CellStop::Points points) {
 std::optional<std::string> CellStop::nothing_better(Points points, const OwnRuns& runs) const {
   const double none = chance_of_none(points, false);
   if (until_.regret <= 0 || none < until_.confidence) return std::nullopt;
-  // Rounded down: 99.9 % is not certainty.
+  // Round down, because 99.9 % is no certainty.
   const double sure = std::min(std::floor(100 * none), 99.0);
   if (!runs.best())
     return fmt::format(

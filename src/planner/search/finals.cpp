@@ -120,7 +120,7 @@ FinalVerdict verdict_of(
   const bool clocked = pairs.cycles.size() == pairs.time.size() && !pairs.time.empty();
   const bool in_cycles = !clocked || interval_of(pairs.cycles, alpha).above(0);
   if (verdict.share.above(0)) {
-    // A clock that differs says more of the GPU, its power and its cooling than of the layout.
+    // Different clocks say more about a GPU's power and cooling than about the layout.
     constexpr double most_of_it = 0.5;
     const double of_clocks = clocked ? interval_of(pairs.clocks, alpha).mean : 0;
     verdict.by_clock = !in_cycles && of_clocks > most_of_it * verdict.share.mean;
@@ -210,7 +210,7 @@ Finals finals_on(const std::vector<TrialId>& finalists, const std::vector<TrialI
   for (const auto& run : runs)
     rounds[run.round].push_back(&run);
   finals.ranking = ranking.empty() ? ranked(finalists, rounds) : ranking;
-  // The winner is known afterwards: any two of them may turn out to be the first two.
+  // The winner is not known beforehand: any two finalists may turn out to be the first two.
   const std::size_t twosomes = finalists.size() * (finalists.size() - 1) / 2;
   const double alpha = cell_error / static_cast<double>(twosomes);
   for (auto other = finals.ranking.begin() + 1; other != finals.ranking.end(); ++other)
@@ -228,7 +228,7 @@ std::vector<FinalRun> runs_on(const std::vector<FinalRun>& runs, std::int32_t se
   return found;
 }
 
-/// A difference that holds on the nodes of the first set alone is the nodes' as well.
+/// A difference that shows only on the first set of nodes may come from the nodes.
 void join_confirmation(FinalVerdict& verdict, const FinalVerdict& other) {
   verdict.confirmations.push_back({other.difference, other.share, other.by_clock});
   if (other.difference == verdict.on_first) return;

@@ -87,7 +87,8 @@ class MemoryBelief {
   void observe(const Bounds& bounds, Outcome outcome);
   /// Observes a run of an earlier sweep.
   void remember(const Bounds& bounds, Outcome outcome, double weight);
-  /// Keeps an OOM unless an earlier one rules it out, or a layout that needs as much has run.
+  /// Keeps an OOM, unless an earlier one already implies it, or a layout that needs as much memory
+  /// has run.
   void observe_oom(OutOfMemory oom);
   /// Observes a layout that ran. An OOM of a layout that needs no more had some unknown reason, and
   /// rules nothing out any longer.

@@ -232,7 +232,7 @@ void ResidualModel::calibrate() {
 void ResidualModel::fit() {
   constexpr std::size_t fewest = 3;
   const auto count = inputs_.size();
-  // Calibrate again whenever observations have grown by half.
+  // Calibrate again whenever the number of observations has grown by half.
   if (prior_.calibrate && count >= fewest && 2 * count >= 3 * calibrated_at_) {
     calibrated_at_ = count;
     calibrate();

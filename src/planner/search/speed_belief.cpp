@@ -170,7 +170,7 @@ void SpeedBelief::add_others() {
 }
 
 void SpeedBelief::learn() {
-  // One run of a network in a bad state must not condemn all layouts that need it.
+  // One run on a network in a bad state must not condemn all layouts that need the network.
   if (!between_shown_twice_ && shown_between_ >= 2) {
     between_shown_twice_ = true;
     forget();

@@ -29,7 +29,7 @@ constexpr double microsecond = 1e-6;
 }  // namespace
 
 CellInOrder cell_of(const ModelSpec& model, const Point& point) {
-  // No model knows what the values of free axes do.
+  // No model predicts the effect of free axes.
   return {parameters(model),
       {model.name, point.seq_len, point.nodes, point.gpus,
           fmt::format("{}", fmt::join(point.vars, ","))}};
@@ -101,7 +101,7 @@ void SweepSearch::observe(std::span<const Change> changes) {
   std::map<TrialId, double> seconds;
   for (const auto& change : changes) {
     if (const auto* one = std::get_if<AddMeasurement>(&change)) {
-      // A marked measurement is kept and not believed.
+      // A marked measurement is stored, but not believed.
       if (one->mark == Mark::none)
         measured[one->trial] = {Outcome::completed, one->metric("tokens_per_s_per_gpu"),
             static_cast<std::int64_t>(one->metric("peak_memory_bytes")), 0, one->cut_short,
@@ -164,7 +164,8 @@ void SweepSearch::sync(const std::vector<const TrialRow*>& waiting, Advice& advi
   for (std::size_t i = 0; i < rows.size(); ++i) {
     auto& place = places_[i];
     const auto* const row = rows[i];
-    // Measured once, and planned again for a doubt about that run: the search has its answer.
+    // The trial was measured once, and is planned again because its run is doubted: the search has
+    // its answer.
     if (row != nullptr && place.cell->search.has_ended(place.number)) advice.order.push_back(row);
     const bool changes = !place.is_told || (place.waits == nullptr) != (row == nullptr);
     place.waits = row;

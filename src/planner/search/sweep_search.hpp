@@ -46,11 +46,11 @@ class SweepSearch {
 
   /// Adds a trial. To be called in the plan's order.
   void add(const SearchTrial& trial);
-  /// How a trial has ended; a second call changes nothing.
+  /// Takes the end of a trial; a second call changes nothing.
   void end(TrialId trial, const SearchNews& news);
-  /// Adds a run elsewhere, under this name, to what all cells learn from.
+  /// Adds a run from elsewhere, under this name, to the lessons of all cells.
   void learn(SearchPoint point, const SearchNews& news, std::string name = "a run elsewhere");
-  /// Adds a run of an earlier sweep, which says less than a measurement of today.
+  /// Adds a run of an earlier sweep, which counts less than a measurement of today.
   void remember(SearchPoint point, const SearchNews& news);
   /// Observes a tick's changes, before or after they are committed. A second call changes nothing.
   void observe(std::span<const Change> changes);
