@@ -112,7 +112,7 @@ struct ReportedTrial {
   std::int64_t remeasured = 0;  ///< number of the remeasurement; 0: a run of the sweep itself
   std::int64_t n_params = 0;
   std::optional<double> power_w;
-  std::optional<double> gpu_seconds;  ///< of all its attempts
+  std::optional<double> gpu_seconds;  ///< GPU time of all its attempts
   std::string hosts;
   std::string software;        ///< map
   std::string phases;          ///< map, in ms

@@ -80,8 +80,8 @@ std::string_view password_of_address(std::string_view text) {
     user = user.substr(0, host);
     const auto colon = std::min(user.find(':'), user.size());
     if (colon + 1 < user.size()) return user.substr(colon + 1);
-    // Over HTTP a name without a password may be a token: `git+https://TOKEN@host`. Over SSH it is
-    // a user.
+    // A name without a password in an HTTP address may be a token: `git+https://TOKEN@host`. In an
+    // SSH address it is a user.
     const auto scheme = text.substr(0, at);
     const bool http = scheme.ends_with("http") || scheme.ends_with("https");
     const auto name = user.substr(0, colon);

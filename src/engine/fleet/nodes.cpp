@@ -25,7 +25,7 @@ namespace {
 // A longer quarantine would amount to an exclusion.
 constexpr double longest_quarantine_s = 86400;
 
-/// On this machine agents die when their user ends them, and no other machine could take over: only
+/// Agents on this machine die when their user ends them, and no other machine could take over: only
 /// faults of the machine itself count as evidence.
 bool counts_here(const std::string& node, EvidenceKind kind) {
   if (node == local_node)

@@ -31,8 +31,8 @@ inline constexpr std::string_view local_node = "local";
 /// Adds evidence against a node; evidence without a node's name is dropped.
 void add_evidence(Fold fold, const std::string& node, NodeCharge evidence);
 
-/// After an attempt was measured: suspects the nodes on which its trial failed before, unless they
-/// took part in this measurement.
+/// Suspects, after an attempt was measured, the nodes on which its trial failed before, unless they
+/// took part in the measurement.
 void suspect_others(Fold fold, const AttemptRow& attempt);
 
 /// The distinct nodes that have failed under one trial.

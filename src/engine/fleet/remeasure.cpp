@@ -151,7 +151,7 @@ class OneLayout {
     };
     const auto change = [&] { return percent_text(std::abs(std::expm1(shown.mean))); };
     if (sure.within(input_.finals.resolve)) {
-      // If the earlier program was slower already, that loss remains: this one is as slow.
+      // The loss of an earlier program remains, if there was one: this program is as slow.
       say(was_slower(), fmt::format("SAME ({})", evidence()));
     } else if (sure.above(0)) {
       say(EventKind::regressed, fmt::format("SLOWER by {} ({})", change(), evidence()));

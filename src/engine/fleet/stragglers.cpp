@@ -67,7 +67,7 @@ NodeCharge charge_of(const NodePace& pace, bool slow, const AttemptRow& attempt,
 
 void find_straggler(
     Fold fold, const Policy& policy, const AttemptRow& attempt, const std::string& name) {
-  // Nothing is kept for a node without a name: the name is the lead's.
+  // Skip a node without a name: the name comes from the lead.
   const NodeRow* node = fold.world.node(name);
   if (node == nullptr) return;
   const bool known =

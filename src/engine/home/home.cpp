@@ -62,7 +62,7 @@ Result<void> check_companions(const fs::path& file) {
   return {};
 }
 
-/// Whoever can write the database, or what SQLite writes into it, decides which programs run.
+/// Write access to the database, or to SQLite's files beside it, decides which programs run.
 Result<void> close_database(const fs::path& file) {
   std::vector<fs::path> files{file};
   for (const char* const ending : endings_of_companions)

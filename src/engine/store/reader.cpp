@@ -306,7 +306,7 @@ void export_to(const std::filesystem::path& from, const std::filesystem::path& t
     }
     // The copy is nobody's: whoever opens it shall not read that a daemon holds it.
     Database copy(partial, OpenMode::existing, read_wait_ms);
-    copy.execute("PRAGMA journal_mode = MEMORY");  // of no use to anybody if this program dies
+    copy.execute("PRAGMA journal_mode = MEMORY");  // a copy cut short is useless anyway
     copy.execute("UPDATE lease SET held = 0");
     // Exports are shown to others, and site files have secrets.
     copy.execute("UPDATE sweeps SET site = ''");

@@ -65,7 +65,7 @@ Result<std::string> run_on_a_node(
   for (std::string& option : options_for_one_node(site))
     command.push_back(std::move(option));
   command.push_back("--wrap=" + script);
-  const InterruptGuard guard;  // until its job is cancelled, too
+  const InterruptGuard guard;  // lasts until the job is cancelled, too
   const auto output = waited_for(command, {.deadline = patience});
   const auto said = read_own_file(log, 64 << 10);
   std::error_code ignored;

@@ -53,7 +53,7 @@ using Changes = std::map<std::pair<std::string, std::string>, std::vector<double
 /// `axis`: its number among the free columns.
 void add_pairs(Changes& changes, const CellAnswer& answer, const std::vector<ReportedTrial>& trials,
     const TrialRows& rows, std::size_t axis) {
-  std::map<std::vector<std::string>, ByValue> lines;  // by the values of the others
+  std::map<std::vector<std::string>, ByValue> lines;  // key: values of the other axes
   for (const auto& layout : answer.layouts) {
     const auto row = rows.row(layout.trial);
     if (!row) continue;

@@ -29,7 +29,7 @@ std::vector<std::string> values_of(NaturalOrder seen) {
 }
 template <class Row, class V>
 std::vector<std::string> values_of(const std::vector<Row>& rows, V Row::*member) {
-  std::set<V> distinct;  // few, of many rows
+  std::set<V> distinct;  // many rows have few values
   for (const Row& row : rows)
     distinct.insert(row.*member);
   NaturalOrder seen(&natural_less);

@@ -32,7 +32,7 @@ struct SideBySide {
   std::vector<std::string> first_lacks{};
   std::vector<std::string> second_lacks{};
   std::int64_t changed_winners = 0;
-  std::int64_t sure_changes = 0;  ///< of these, those whose new winner leads the old one for sure
+  std::int64_t sure_changes = 0;  ///< changes whose new winner certainly leads the old one
   /// By how much the layout that lost most has lost, among those that are SLOWER.
   double worst_loss = 0;
   std::string worst_layout;

@@ -17,7 +17,7 @@ enum class Standing : std::uint8_t {
   outside,     ///< `next` hands its points out
   unattended,  ///< no daemon runs, and one is needed
   imported,
-  cancelled,  ///< over, with trials that have no result
+  cancelled,  ///< ended, but some trials have no result
   ended
 };
 [[nodiscard]] Standing standing_of(const SweepStatus& sweep, bool daemon_runs);

@@ -108,7 +108,8 @@ class Arranger {
     return rows_ < 2 || arranged_.vertical || arranged_.hidden.empty();
   }
 
-  /// Whatever is the same in all rows goes above, as it takes the room of what is not.
+  /// Moves columns that are the same in all rows above the table: they take the room of those that
+  /// differ.
   void move_constants() {
     auto shapes = shapes_;
     for (auto& shape : shapes)
@@ -146,7 +147,7 @@ class Arranger {
     }
   }
 
-  /// Behind the name of a row and what was brought forward before it. A long one folds.
+  /// Moves a column behind the name of a row and the columns moved before it. A long column folds.
   void bring_forward(std::size_t column) {
     ++forward_;
     for (auto& shape : shapes_)

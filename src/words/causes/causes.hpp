@@ -14,7 +14,7 @@
 
 namespace shardsweep {
 
-/// Takes what stands before `end` off `text`, and that as well.
+/// Removes the text before `end`, and `end` itself, from `text`; returns that text.
 std::string_view take_until(char end, std::string_view& text);
 
 /// Place in a line, from the first piece of a pattern to the last.
@@ -31,8 +31,9 @@ class CauseIndex {
  public:
   /// Indexes causes, which have to outlive it. If two fit a line, the first counts.
   explicit CauseIndex(std::span<const Cause> causes);
-  /// The first cause for a line that stands there; null: none. An exception is a line as well,
-  /// and has a class; a line may tell of progress, and a frame that training goes on.
+  /// The first cause that a line at this place tells; null: none. An exception counts as a line
+  /// too, and also has a class; a line may also tell of progress, and a frame that training goes
+  /// on.
   [[nodiscard]] const Cause* find(std::string_view line, LinePlace place) const;
   [[nodiscard]] std::span<const Cause> all() const { return causes_; }
 

@@ -29,7 +29,7 @@ constexpr auto npos = std::string_view::npos;
 // A longer line is a dump: what it means stands at its beginning.
 constexpr std::size_t looked_at = 4096;
 
-/// Speaker of a line: a rank, or the process of one. -1: nobody says.
+/// Speaker of a line: the rank of a process; -1: the line names none.
 struct SpokenLine {
   int by = -1;
   std::string_view text;
@@ -129,7 +129,7 @@ bool tells_of_step(std::string_view line) {
   for (std::size_t at = line.find("oss", 1); at != npos; at = line.find("oss", at + 3)) {
     if ((line[at - 1] | ' ') != 'l') continue;
     const std::string_view loss = figure_behind(line.substr(at + 3));
-    // Of -1 settings say that nothing was told.
+    // Settings print a loss of -1 if none was given.
     const bool none =
         loss.starts_with("-1") && (loss.size() == 2 || (loss[2] != '.' && !is_digit(loss[2])));
     if (loss.empty() || none) continue;
@@ -162,7 +162,7 @@ bool is_long_bar(std::string_view line) {
       !line.substr(time).starts_with("[00:") && line.find("it", time) != npos;
 }
 
-/// Thing that the output says, and its weight against others.
+/// A statement of the output, and its weight against others.
 struct Event {
   const Cause* cause = nullptr;  ///< null: an error that no rule knows
   std::string_view line{};
@@ -174,8 +174,8 @@ struct Event {
 
   [[nodiscard]] bool symptom() const { return tier() == 6; }
   [[nodiscard]] bool hint() const { return tier() == 7; }
-  /// Lower is stronger. What stops one rank stops the network of all, so an error that nobody
-  /// knows is stronger than what is said of the network.
+  /// Lower is stronger. An error in one rank breaks the network of all ranks, so an unknown error
+  /// is stronger than errors of the network.
   [[nodiscard]] int tier() const {
     // Tiers in the order of Strength; those of `cause` and `late` depend on what they tell of,
     // below.
@@ -207,8 +207,8 @@ struct Trace {
 
 /// Output of one rank, or of nobody by name.
 struct Printer {
-  std::optional<Event> error;  ///< the last one that counts
-  std::optional<Event> weak;   ///< the strongest line that may have been survived, and was not
+  std::optional<Event> error;  ///< the last error that counts
+  std::optional<Event> weak;   ///< the strongest line that a program may survive, but did not
   Trace trace{};
   std::string_view tried{};   ///< first frame of the last error's traceback, above its handler
   std::string_view above{};   ///< last line
@@ -244,7 +244,7 @@ class Reading {
     const bool weak =
         event.cause->weight >= Strength::late && event.cause->whose != Whose::scheduler;
     std::optional<Event>& best = weak ? printer.weak : best_line_;
-    // Hints tell nothing by themselves: the last of them is nearest to the end.
+    // A hint says nothing by itself; the last one is nearest to the end.
     if (!best || (event.hint() ? !stronger(*best, event) : stronger(event, *best))) best = event;
   }
   void set_aside(Event error, bool thread) {
@@ -462,7 +462,8 @@ void Reading::take_line(Printer& printer, const SpokenLine& said) {
   const bool tells_nothing = cause == nullptr || cause->weight == Strength::never;
   bool goes_on = !tells_nothing && cause->where == LinePlace::progress;
   if (tells_nothing) {
-    // Once they are known they matter no more, unless they may take something away.
+    // Stop looking for train steps once one was seen, unless a later one may show that an error was
+    // survived.
     const bool step = (!trained_ || printer.weak || printer.error) && tells_of_step(said.text);
     const bool bar = (!long_bar_ || printer.weak) && is_long_bar(said.text);
     trained_ = trained_ || step;
@@ -579,7 +580,7 @@ std::optional<Event> Reading::verdict() const {
   if (best->exception && best->symptom() && aside_ && aside_->exception &&
       (aside_->cause == nullptr || aside_->cause->when != When::network))
     best = aside_;
-  // If srun accuses several nodes, any or none of them may be the sick one: it reaches none.
+  // srun may name several nodes, and any or none of them may be sick: then no node is blamed.
   if (accused_.size() - accused_.count("") > 1 && best->cause != nullptr &&
       best->cause->outcome == Outcome::node_failure && !node_accused_in(best->line).empty())
     best->cause = built_in_causes().find("srun lost several nodes", LinePlace::line);
@@ -663,7 +664,7 @@ bool judges_its_sample(const Cause& cause) {
   if (cause.sample.empty()) return true;
   const auto finding = find_cause(cause.sample, {&cause, 1});
   if (cause.where == LinePlace::progress || cause.weight == Strength::never) return !finding;
-  // A frame of a train step refuses nothing that would be refused before.
+  // A frame within a train step is no refusal: refusals come before training.
   return finding && finding->rule == (cause.where == LinePlace::loop ? "" : cause.name);
 }
 

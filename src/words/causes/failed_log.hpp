@@ -37,7 +37,7 @@ struct LogFinding {
 [[nodiscard]] std::optional<LogFinding> find_cause(
     std::string_view text, std::span<const Cause> own);
 
-/// The one node that a line of srun's names as failed; empty: none, or several.
+/// The only node that a line of srun names as failed; empty: none, or several.
 [[nodiscard]] std::string node_accused_in(std::string_view line);
 
 /// True if the cause is found in its own sample, or has none. A cause that tells of no failure must

@@ -35,7 +35,7 @@ bool is_image_file(std::string_view image) {
           [image](std::string_view ending) { return image.ends_with(ending); });
 }
 
-/// Both sides absolute, and nothing that a runtime takes for a separator.
+/// Checks that both sides are absolute, and hold no character that a runtime takes for a separator.
 Result<std::string> read_mount(const YamlNode& node) {
   auto text = read_text(node, "mounts");
   if (!text) return text;

@@ -43,7 +43,7 @@ bool holds_axes(std::string_view section) {
   return section == "axes" || section == "constants";
 }
 
-/// True if both are one key, also under another trainer's name.
+/// True if both names mean one key, which may have another trainer's name.
 bool same_key(std::string_view section, std::string_view a, std::string_view b) {
   if (a == b) return true;
   const auto* axis = holds_axes(section) ? find_axis(a) : nullptr;
@@ -91,7 +91,7 @@ Result<std::vector<YamlNodePtr>> path_keys(const Source& source, std::string_vie
 Result<YamlNodePtr> parse_value(const Source& source, std::size_t begin, bool list) {
   const auto value = source.text().substr(begin);
   const bool bare = list && value.find_first_of("[{") != 0;
-  // Blanks in place of the path keep the columns those of the flag.
+  // Blanks in place of the path keep the columns equal to the flag's.
   const auto text =
       bare ? std::string(begin - 1, ' ') + "[" + value + "]" : std::string(begin, ' ') + value;
   return parse_yaml(text, source);
@@ -156,7 +156,7 @@ Result<YamlNodePtr> put(const YamlNodePtr& node, const Override& setting, std::s
   return YamlNodePtr(std::move(map));
 }
 
-/// `section` without what `key` makes void there.
+/// `section` without the keys that `key` makes void there.
 YamlNodePtr without(
     const YamlNode& section, std::string_view name, std::string_view key, bool same_section) {
   auto rest = std::make_shared<YamlNode>(section);
@@ -171,7 +171,7 @@ YamlNodePtr without(
   return rest;
 }
 
-/// An axis stands in one place, and a world has one measure: the flag's.
+/// An axis has one place, and the number of GPUs one key: the flag's.
 YamlNodePtr displace(const YamlNodePtr& root, const Override& setting) {
   if (setting.path.size() != 2 || !holds_axes(setting.path[0]->text)) return root;
   auto cleared = std::make_shared<YamlNode>(*root);
@@ -184,8 +184,8 @@ YamlNodePtr displace(const YamlNodePtr& root, const Override& setting) {
   return cleared;
 }
 
-/// `root` with `setting` (KEY.KEY=VALUE) in force; what it makes void elsewhere is gone: an
-/// axis set under 'constants' no longer varies.
+/// `root` with `setting` (KEY.KEY=VALUE) in force. What the setting makes void elsewhere is
+/// removed: an axis that is set under 'constants' no longer varies.
 Result<YamlNodePtr> with_override(
     const YamlNodePtr& root, const std::string& setting, Sources& sources) {
   const auto& source = sources.emplace_back("--set " + setting, setting, Source::Kind::flag);

@@ -293,7 +293,7 @@ void SweepReader::read_control(const YamlNode& node) {
   sweep_.control.layout = std::move(point);
 }
 
-/// Unasked, the network between nodes of GPUs is probed, where the runner is one that can.
+/// The network between nodes with GPUs is probed by default, if the runner can do so.
 void SweepReader::settle_network_probe(const YamlNode* control) {
   const bool scalar = control != nullptr && control->kind == YamlNode::Kind::scalar;
   if (scalar && control->text == "off") return;
@@ -304,8 +304,8 @@ void SweepReader::settle_network_probe(const YamlNode* control) {
     sweep_.control.network_from = 2;
 }
 
-/// An axis of one value is as good as a constant. `nodes` of a point takes the place of `gpus`,
-/// and the other way round.
+/// An axis with one value counts as a constant. `nodes` of a point replaces `gpus`, and the other
+/// way round.
 void SweepReader::inherit_single_values(PartialPoint& point) const {
   const auto set = [&](std::string_view name) {
     return find_setting(point.settings, name) != nullptr;

@@ -194,7 +194,7 @@ std::optional<ClusterSpec> read_cluster(const YamlNode& node, const Presets& pre
   const auto* preset = find(node, "preset");
   if (preset != nullptr) {
     auto read = presets.cluster(*preset);
-    // Without its preset, what is missing here is not known.
+    // A cluster whose preset is unknown may lack keys: they are not reported.
     base = read ? *std::move(read) : ClusterSpec{.gpus_per_node = 1, .memory_bytes = 1};
   }
   const auto* name = find(node, "name");

@@ -159,7 +159,7 @@ void SweepReader::read_runner(const YamlNode& node) {
   read_trainer(node);
   if (const auto* program = find(node, "program")) {
     mistakes_.assign(runner.program, *program, read_program(*program));
-    // A program tells its own name.
+    // A program reports its own name.
     if (!runner.program.empty()) runner.name.clear();
   }
   if (const auto* name = find(node, "name"))

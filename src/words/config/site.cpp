@@ -381,8 +381,7 @@ std::string config::belongs_to_sbatch(std::string_view key, std::string_view whe
 }
 
 std::string config::belongs_to_the_site(std::string_view key) {
-  // Of sbatch's options those that resemble no word of ours: 'batch' and 'time' mean something
-  // else.
+  // Options of sbatch that resemble none of our keys: 'batch' and 'time' mean something else.
   constexpr auto of_sbatch_alone =
       std::to_array<std::string_view>({"account", "partition", "qos", "gres", "constraint",
           "reservation", "nodelist", "exclusive", "mail-user", "mail-type", "cpus-per-task",

@@ -209,8 +209,8 @@ void SweepReader::read_env(const YamlNode& map) {
   }
 }
 
-/// A variable has one place. Wherever a file names a secret, it becomes one of `secrets`:
-/// nothing that is printed or stored after this has its value.
+/// A variable has one place. A secret named in any file is moved to `secrets`: nothing that is
+/// printed or stored later has its value.
 void SweepReader::read_secrets(const YamlNode& root) {
   const auto* map = find(root, "secrets");
   if (map != nullptr) sweep_.secrets = read_environment(*map, mistakes_, "'secrets'");
@@ -304,7 +304,7 @@ void SweepReader::read_measure(const YamlNode& map) {
     mistakes_.add(*resolve, needs_finals(*resolve, "'resolve' ends finals", "remove 'resolve'"));
 }
 
-/// A search needs many runs and its finals decide, so that a file has to ask for long ones.
+/// A search needs many short runs, and its finals decide: a file has to ask for long runs.
 void SweepReader::shorten_first_runs(const YamlNode* measure) {
   Measure& its = sweep_.measure;
   const bool searches = sweep_.search.policy == SearchPolicy::best_first;

@@ -306,7 +306,7 @@ Result<std::unique_ptr<PointFilter>> compile(
     if (const auto alone = prepare(database.get(), one_sql(expression, known)); !alone)
       return refuse(explain(syntax_in_words(alone.error().what, expression), known));
   }
-  // Each column that is used costs an evaluation, and makes points differ for the cache.
+  // Skip unused columns: each costs an evaluation, and makes points differ for the cache.
   std::vector<Column> used;
   for (const auto& column : known) {
     if (named.count(lower(column.name)) > 0) used.push_back(column);

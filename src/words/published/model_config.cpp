@@ -303,7 +303,7 @@ Result<void> read_attention_layers(const Config& config, ModelSpec& model) {
   if (single) {
     model.ffn_layers = kinds.dense + kinds.experts;
     model.expert_layers = kinds.experts;
-    // A feed-forward part of a kind that no layer has says nothing.
+    // Ignore experts that no layer has.
     if (kinds.experts == 0) model.experts = 0;
   }
   if (kinds.attention == 0)

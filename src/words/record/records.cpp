@@ -238,7 +238,7 @@ struct Summary {
     summary.result = std::move(measurement);
   }
 
-  /// The node agent's, of the first rank; the first one counts.
+  /// The node agent's record of the first rank; the first one counts.
   void add_environment(const JsonValue& record) {
     constexpr std::string_view prefix = "env.";
     if (has_environment) return;
@@ -260,7 +260,7 @@ struct Summary {
   void add_error(const JsonValue& record) {
     const auto row = runner_exit_class(text_of(record, "class"));
     if (!row || summary.error) return;
-    summary.error = row->outcome;  // peer_lost has none: the first cause is elsewhere
+    summary.error = row->outcome;  // peer_lost has no cause: the first cause is elsewhere
     if (summary.error) summary.error_message = text_of(record, "message");
   }
 

@@ -82,7 +82,7 @@ void put_container(Buffer& out, const ContainerSpec& container) {
 void put_surroundings(Buffer& out, const SweepSpec& sweep, const Capabilities& runner,
     const std::map<std::string, std::string>& site_env) {
   put(out, "shardsweep trial 1\n");
-  // A sweep file that gives no name has always stood for ours.
+  // A sweep file without a runner's name always meant shardbench.
   put_text(out, "runner", sweep.runner.name.empty() ? "shardbench" : sweep.runner.name);
   put_text(out, "program", runner.runner);
   put_text(out, "version", runner.version);

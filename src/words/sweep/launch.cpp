@@ -35,7 +35,7 @@ std::string flag_value(const AxisInfo& axis, std::int64_t value) {
 
 void add_layout(std::vector<std::string>& argv, const Point& point) {
   for (const AxisInfo& axis : axes()) {
-    // The model's shape and the world say them.
+    // The model's shape and the number of GPUs already say these.
     if (axis.kind == AxisKind::model || axis.is(AxisUse::world)) continue;
     // Runners that know no such flag get none if it would say nothing.
     if (axis.name == "cp_mode" && point.layout.cp == 1) continue;
@@ -101,7 +101,7 @@ std::vector<std::string> allreduce_command(const SweepSpec& sweep, const std::st
       "--world-size", "2", "--local-rank", "0"};
 }
 
-/// The rank is said: a step of Slurm has others for whoever reads its environment.
+/// Pass the rank as an option: a step of Slurm has other numbers in its environment.
 std::vector<std::string> gemm_command(const SweepSpec& sweep, const std::string& installed) {
   const std::string program = shardbench_for(sweep.cluster, installed);
   if (sweep.cluster.gpu.empty())

@@ -19,11 +19,11 @@ inline constexpr std::int32_t minutes_of_week = 7 * 24 * 60;
 /// and to; a window over midnight ends on the next day. Else what is wrong, and what would be
 /// right.
 [[nodiscard]] tl::expected<OpeningHours, std::string> parse_opening_hours(std::string_view text);
-/// The way back.
+/// The text of such hours.
 [[nodiscard]] std::string opening_hours_text(const OpeningHours& hours);
 
-/// Minutes until they end, 0 if they are over; a week where they never end. `minute`: of the
-/// week, from Monday 00:00.
+/// Minutes until the hours end; 0 if they are over; a week if they never end. `minute` is one of
+/// the week, from Monday 00:00.
 [[nodiscard]] std::int32_t open_for_min(const OpeningHours& hours, std::int32_t minute);
 /// Minutes until they begin; 0 if they have begun.
 [[nodiscard]] std::int32_t opens_in_min(const OpeningHours& hours, std::int32_t minute);

@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// What is no object is an empty one.
+/// Reads an object; any other text is an empty one.
 Json object_of(const std::string& text) {
   auto json = Json::parse(text, nullptr, false);
   return json.is_object() ? json : Json::object();

@@ -145,7 +145,7 @@ std::optional<std::pair<double, std::size_t>> read_unit(std::string_view text) {
 std::optional<std::pair<PrintedNumber, std::size_t>> read_clock(std::string_view text) {
   PrintedNumber clock{0, 0.5};
   std::size_t length = 0;
-  double fields = 0;  // of hours:minutes:seconds
+  double fields = 0;  // count of fields: hours, minutes, seconds
   bool colons = false;
   bool any = false;
   while (length < text.size() && is_digit(text[length])) {

@@ -148,7 +148,7 @@ class Judge {
     return axis.name == "recompute" && Modules(asked).any() &&
         logged == static_cast<double>(Recompute::selective);
   }
-  /// Checks an axis that no other check names.
+  /// Checks axes that no other check covers.
   void check_axis(const std::string& name, const std::string& asked) {
     const auto value = echoed(name);
     const bool is_shape = std::any_of(shape_fields.begin(), shape_fields.end(),
@@ -366,8 +366,8 @@ class Judge {
     if (!finite && nans == 0) fault("The loss of a timed train step is not finite.");
   }
 
-  /// True if the step's line says so, or if the run's count of skipped steps is one higher there
-  /// than a step before.
+  /// True if the step's line says that it was skipped, or if the run's count of skipped steps grew
+  /// by one.
   [[nodiscard]] bool is_skipped(const LoggedStep& step) const {
     if (value(step, "skipped").value_or(0) > 0) return true;
     const auto total = value(step, "skipped_total");
@@ -605,7 +605,7 @@ class Judge {
           "lines.");
     return quantile(std::move(samples), 0.5) * length / gpus;
   }
-  /// A log that prints both speeds says by them how many GPUs there are.
+  /// Compares the number of GPUs that the two printed speeds give with the real one.
   [[nodiscard]] bool speeds_agree(double gpus) {
     double rounding = 0;
     double rounding_of_all = 0;

@@ -150,7 +150,7 @@ class LayoutReader {
     if (axis->kind == AxisKind::toggle) text = says_true(text) ? "true" : "false";
     const auto value = axis_value_from(*axis, text);
     if (!value && has_variable(text)) return no_value(word, text);
-    // The sentence about the axis is true of the word.
+    // A sentence about the axis holds for its word, too.
     if (!value)
       return fault(FaultKind::invalid_input,
           fmt::format("{}{}", word, value.error().what.substr(axis->name.size())));

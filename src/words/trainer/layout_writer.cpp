@@ -63,7 +63,7 @@ Result<void> check_axes(
   return {};
 }
 
-/// Values that it has no word for.
+/// Values that the trainer has no word for.
 Result<void> check_values(
     std::string_view trainer, const LayoutWords& words, const Placeholders& values) {
   for (const NamedText& lacked : words.lacks) {

@@ -107,7 +107,7 @@ void LogReader::read(std::string_view line, std::optional<double> now_s) {
   if (std::any_of(numbers.begin(), numbers.end(), is_validation)) return;
   const auto is_number = [](const auto& found) { return found.first == "iteration"; };
   log_.numbered = log_.numbered || std::any_of(numbers.begin(), numbers.end(), is_number);
-  // The iteration says whose the other numbers of its line are.
+  // The iteration tells which step the other numbers of its line belong to.
   for (const auto& [key, number] : numbers) {
     const bool is_next = key == next_iteration;
     if (is_next && log_.numbered) continue;
@@ -119,7 +119,7 @@ void LogReader::read(std::string_view line, std::optional<double> now_s) {
     if (!step.at_s) step.at_s = now_s ? std::optional(PrintedNumber{*now_s, 0}) : stamp_of(clean);
     current_ = &step;
   }
-  // In a log of numbers a line without one is of a train step that nobody can tell.
+  // A line without a number belongs to an unknown train step, if the log numbers its steps.
   const auto is_uncounted = [](const auto& found) { return found.first == next_iteration; };
   const bool is_stray = log_.numbered &&
       std::any_of(numbers.begin(), numbers.end(), is_uncounted) &&

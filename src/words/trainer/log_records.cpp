@@ -209,7 +209,8 @@ void judge_only_facts(JudgedLog& judged, const TrainerLog& log, const ExpectedRu
 
 }  // namespace
 
-/// A rank alone: its losses mean nothing, and its train steps lack all that others do.
+/// A rank that runs alone: its losses mean nothing, and its train steps lack the other ranks'
+/// parts.
 WrittenRecord LogRecords::proof() const {
   ExpectedRun expected = expected_;
   expected.unchecked = {"first_loss", "parameters", "losses"};

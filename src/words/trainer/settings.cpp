@@ -91,7 +91,7 @@ class LeafReader {
     std::string name;
     std::size_t indent = 0;
     bool by_brace = false;
-    std::string items{};  ///< of a list of lines, with blanks between
+    std::string items{};  ///< items of a list of lines, with blanks between
   };
 
   void begin_line() {

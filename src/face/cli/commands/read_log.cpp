@@ -45,7 +45,7 @@ struct ReadLogOptions {
 struct Candidate {
   std::string name;
   LogReader reader;
-  std::vector<std::string_view> patterns{};  ///< those of a built-in trainer
+  std::vector<std::string_view> patterns{};  ///< patterns of a built-in trainer
 
   /// True if this trainer is built on the other one: their patterns begin alike.
   [[nodiscard]] bool is_on(const Candidate& base) const {

@@ -192,7 +192,7 @@ std::vector<std::string> sentences_of(const StatusLook& look) {
   return sentences;
 }
 
-/// What each sweep's attempts take on the disk.
+/// Adds the disk space that each sweep's attempts use.
 std::string disk_text(const Session& session, const std::vector<SweepStatus>& sweeps) {
   const auto uses = disk_use(session.home);
   if (!uses)
