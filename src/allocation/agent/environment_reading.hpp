@@ -61,7 +61,7 @@ class EnvironmentReading {
   FirstRank rank_;
   Variables told_;
   Variables found_;
-  std::vector<Overridden> changes_;  ///< changes at the last look
+  std::vector<VariableOverride> changes_;  ///< changes at the last look
   std::string fault_;
   double next_s_;
   double pause_s_;

@@ -102,8 +102,8 @@ Variables wanted_inside(const AttemptSpec& spec, const Variables& given) {
   return wanted;
 }
 
-std::vector<Overridden> overridden(const Variables& wanted, const Variables& found) {
-  std::vector<Overridden> changes;
+std::vector<VariableOverride> overridden(const Variables& wanted, const Variables& found) {
+  std::vector<VariableOverride> changes;
   for (const auto& [name, value] : wanted) {
     const auto inside = found.find(name);
     if (inside == found.end()) {
@@ -115,11 +115,11 @@ std::vector<Overridden> overridden(const Variables& wanted, const Variables& fou
   return changes;
 }
 
-std::string describe(const std::vector<Overridden>& changes, const std::string& image,
+std::string describe(const std::vector<VariableOverride>& changes, const std::string& image,
     const std::vector<std::string>& secrets) {
   std::string text;
   for (std::size_t i = 0; i < changes.size() && i < most_named; ++i) {
-    const Overridden& one = changes[i];
+    const VariableOverride& one = changes[i];
     text += text.empty() ? "" : "; ";
     if (is_hidden(one.name, one.found, secrets) || is_hidden(one.name, one.wanted, secrets)) {
       text += fmt::format("{} has another value than the sweep set", one.name);

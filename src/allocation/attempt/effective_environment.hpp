@@ -34,17 +34,18 @@ using Variables = std::map<std::string, std::string, std::less<>>;
 /// numbers its ranks by itself.
 [[nodiscard]] Variables wanted_inside(const AttemptSpec& spec, const Variables& given);
 
-struct Overridden {
+struct VariableOverride {
   std::string name;
   std::string wanted;
   std::string found;  ///< "nothing" if it is not set
-  friend bool operator==(const Overridden&, const Overridden&) = default;
+  friend bool operator==(const VariableOverride&, const VariableOverride&) = default;
 };
-[[nodiscard]] std::vector<Overridden> overridden(const Variables& wanted, const Variables& found);
+[[nodiscard]] std::vector<VariableOverride> overridden(
+    const Variables& wanted, const Variables& found);
 /// A sentence that names each variable with both values, and those of secrets without:
 /// `secrets` are the attempt's, whatever their names say.
-[[nodiscard]] std::string describe(const std::vector<Overridden>& changes, const std::string& image,
-    const std::vector<std::string>& secrets = {});
+[[nodiscard]] std::string describe(const std::vector<VariableOverride>& changes,
+    const std::string& image, const std::vector<std::string>& secrets = {});
 
 /// Prepares variables for the database: values of secrets are hidden (text/secrets.hpp), long
 /// values and long lists are cut. On a host without a container the rest of a user's environment is

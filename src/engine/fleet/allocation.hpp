@@ -66,7 +66,7 @@ inline constexpr std::array<std::string_view, 10> word_table<Stage>{"submitted",
 /// True if a look that found the job in state `seen` can't judge it, because the lead runs on
 /// another machine than this one.
 [[nodiscard]] bool runs_elsewhere(const AllocationRow& row, JobState seen);
-/// The same as runs_elsewhere(), for an allocation that no lead has claimed. `running_since` is
+/// Condition of runs_elsewhere() for an allocation that no lead has claimed. `running_since` is
 /// then the time of the first look that found it so.
 [[nodiscard]] bool is_unclaimed_elsewhere(const AllocationRow& row, JobState seen);
 /// True if the lead's silence counts as an end. A suspended job can't speak and goes on later, so

@@ -11,7 +11,7 @@ namespace shardsweep {
 /// sweep file has them. What is no JSON object has none.
 [[nodiscard]] std::string vars_text(const std::string& json);
 
-/// The same as vars_text() for one of several: a var that only the others have is "no nvls".
+/// Text of vars_text() for one of several: a var that only the others have is "no nvls".
 [[nodiscard]] std::string vars_text_among(
     const std::string& json, const std::vector<std::string>& others);
 

@@ -49,7 +49,8 @@ TEST_CASE("what an image or a hook has changed is named with both values") {
   found["RANK"] = "0";
   found.erase("NCCL_ALGO");
   const auto changes = overridden(wanted, found);
-  CHECK(changes == std::vector<Overridden>{{"NCCL_ALGO", "Ring", "nothing"}, {"RANK", "3", "0"}});
+  CHECK(changes ==
+      std::vector<VariableOverride>{{"NCCL_ALGO", "Ring", "nothing"}, {"RANK", "3", "0"}});
   const std::string text = describe(changes, "a.sif");
   CHECK(text.find("NCCL_ALGO is 'nothing', but the sweep set 'Ring'") != std::string::npos);
   CHECK(text.find("RANK is '0', but the sweep set '3'") != std::string::npos);
