@@ -65,9 +65,9 @@ struct Words {
   std::vector<std::string> others;  ///< files, image and folder
 };
 
-class Telling {
+class UntoldFinder {
  public:
-  Telling(const SweepSpec& sweep, std::span<const PlannedTrial> trials)
+  UntoldFinder(const SweepSpec& sweep, std::span<const PlannedTrial> trials)
       : sweep_(sweep), trainer_(sweep.runner.trainer), looked_at_(evenly(trials, most_looked_at)) {
     for (const AxisInfo& axis : axes()) {
       auto& values = values_.emplace_back();
@@ -413,7 +413,7 @@ std::string untold_model_text(const SweepSpec& sweep) {
 
 std::vector<Untold> untold_axes(const SweepSpec& sweep, std::span<const PlannedTrial> trials) {
   if (!sweep.runner.is_trainer() || trials.empty()) return {};
-  return Telling(sweep, trials).find();
+  return UntoldFinder(sweep, trials).find();
 }
 
 std::string untold_text(const SweepSpec& sweep, std::span<const Untold> untold) {

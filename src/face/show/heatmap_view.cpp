@@ -211,15 +211,15 @@ void append_published(std::string& out, const Heatmap& heatmap) {
 }
 
 /// Statuses and marks in the cells that the legend explains.
-struct Occurring {
+struct LegendMarks {
   std::map<std::string_view, char> statuses;
   bool more = false;
   bool without_value = false;
   bool predicted = false;
 };
 
-Occurring occurring_in(const Heatmap& heatmap) {
-  Occurring found;
+LegendMarks legend_marks_of(const Heatmap& heatmap) {
+  LegendMarks found;
   for (const auto& row : heatmap.cells) {
     for (const auto& cell : row) {
       if (is_measured(cell)) {
@@ -235,7 +235,7 @@ Occurring occurring_in(const Heatmap& heatmap) {
 }
 
 void append_legend(std::string& out, const Heatmap& heatmap) {
-  const auto [statuses, more, without_value, predicted] = occurring_in(heatmap);
+  const auto [statuses, more, without_value, predicted] = legend_marks_of(heatmap);
   const bool words = heatmap.value_name == "outcome";
   for (const auto& [status, mark] : statuses)
     out += words ? fmt::format("{}: {}\n", status, cell_meaning(status))

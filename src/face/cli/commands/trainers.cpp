@@ -77,9 +77,9 @@ std::string without_numbers(std::string_view why) {
   return text;
 }
 
-class Checking {
+class FileCheck {
  public:
-  Checking(std::string name, const TrainerFile& file, ModelSpec model)
+  FileCheck(std::string name, const TrainerFile& file, ModelSpec model)
       : name_(std::move(name)), file_(file), model_(std::move(model)) {}
 
   std::vector<FileFinding> check() {
@@ -308,7 +308,7 @@ Result<ExitCode> check_trainer(const Session& session) {
   }
   const TrainerFile& file = trainer_file(name);
   SHARDSWEEP_ASSIGN(const ModelSpec model, load_model("llama-3-8b", session.installation.presets));
-  auto said = Checking(name, file, model).check();
+  auto said = FileCheck(name, file, model).check();
   if (names.size() == 3) {
     SHARDSWEEP_ASSIGN(const auto of_log, check_log(file, names[2]));
     said.insert(said.end(), of_log.begin(), of_log.end());
