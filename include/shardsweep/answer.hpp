@@ -77,16 +77,16 @@ struct Doubt {
 };
 
 /// Runs that would settle an open answer.
-struct Settling {
+struct FurtherRuns {
   std::string text{};    ///< empty: it is settled, or more runs would not settle it
   double gpu_hours = 0;  ///< 0: not known
-  friend bool operator==(const Settling&, const Settling&) = default;
+  friend bool operator==(const FurtherRuns&, const FurtherRuns&) = default;
 };
 
 struct CellAnswer {
   std::vector<AnsweredLayout> layouts{};  ///< fastest first; empty: nothing is ranked
   std::vector<Doubt> doubts{};            ///< the gravest first
-  Settling settling{};
+  FurtherRuns settling{};
   double noise_of_run = 0;         ///< standard deviation of one run, as a share
   std::int64_t noise_freedom = 0;  ///< runs beyond the first of each layout; 0: not known
   bool by_finals = false;          ///< the first two were compared in finals

@@ -178,8 +178,8 @@ struct AnswerKey {
 
 class Gatherer {
  public:
-  Gatherer(Database& database, const HeatmapRequest& request, Mixing mixing, FilledColumns told,
-      const std::string& label)
+  Gatherer(Database& database, const HeatmapRequest& request, SoftwareMix mixing,
+      FilledColumns told, const std::string& label)
       : runners_(mixing),
         request_(request),
         told_(told),
@@ -548,7 +548,7 @@ Cells cells(Database& database, const HeatmapRequest& asked) {
   const auto is_an_axis = [&](std::string_view column) {
     return request.rows == column || request.columns == column;
   };
-  Mixing mixing = mixing_of(request.selection);
+  SoftwareMix mixing = software_mix_of(request.selection);
   mixing.runners = mixing.runners || is_an_axis("runner");
   mixing.versions = mixing.versions || is_an_axis(version_column(source));
   mixing.versions = mixing.versions || is_an_axis("runner_version");

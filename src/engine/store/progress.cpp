@@ -158,7 +158,7 @@ std::vector<CellBest> best_of_cells(Database& database, const std::vector<SweepI
       selection.names = {row.text(0)};
     }
     const auto source = source_of(database, selection);
-    Runners runners(mixing_of(selection));
+    Runners runners(software_mix_of(selection));
     for (auto& cell : answered_cells(database, source, selection.at, runners, maker)) {
       auto row = winner.use(cell.answer.winner()->trial);
       if (!row.next()) continue;

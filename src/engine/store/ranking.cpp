@@ -315,7 +315,7 @@ std::vector<AnsweredCell> answered_cells(
   return answered;
 }
 
-Mixing mixing_of(const Selection& selection) {
+SoftwareMix software_mix_of(const Selection& selection) {
   if (selection.all_versions) return {true, true, true};
   const auto names = filter::read_identifiers(selection.where);
   if (!names) return {};
@@ -515,7 +515,7 @@ std::string best_vars_text(const std::vector<AnsweredCell>& cells) {
 
 Table best(Database& database, const Selection& selection) {
   const auto source = source_of(database, selection);
-  Runners runners(mixing_of(selection));
+  Runners runners(software_mix_of(selection));
   AnswerMaker maker(database, "layout", 2);
   const auto cells = answered_cells(database, source, selection.at, runners, maker);
   Statement select(
@@ -539,7 +539,7 @@ Table best(Database& database, const Selection& selection) {
 
 Table layouts(Database& database, const Selection& selection) {
   const auto source = source_of(database, selection);
-  Runners runners(mixing_of(selection));
+  Runners runners(software_mix_of(selection));
   AnswerMaker maker(database, "layout", 0);
   const auto cells = answered_cells(database, source, selection.at, runners, maker);
   Statement select(database,

@@ -20,12 +20,12 @@ namespace shardsweep::sqlite {
 
 /// Software that a person asked to see side by side. A selection asks by `--all-versions` or by
 /// naming a column, and a heatmap by its rows or columns.
-struct Mixing {
+struct SoftwareMix {
   bool runners = false;
   bool versions = false;
   bool codes = false;
 };
-[[nodiscard]] Mixing mixing_of(const Selection& selection);
+[[nodiscard]] SoftwareMix software_mix_of(const Selection& selection);
 
 /// Software that has measured a row, or was to.
 struct RunnerOfRow {
@@ -41,7 +41,7 @@ struct RunnerOfRow {
 /// those that have measured something, or among all if none has.
 class Runners {
  public:
-  explicit Runners(Mixing mixing) : mixing_(mixing) {}
+  explicit Runners(SoftwareMix mixing) : mixing_(mixing) {}
   /// A number for it; `measured` and the trial's id tell how new it is.
   std::size_t see(const RunnerOfRow& row, bool measured, std::int64_t trial);
   [[nodiscard]] bool counts(std::size_t number) const;
@@ -80,7 +80,7 @@ class Runners {
   [[nodiscard]] static std::string group_key(const RunnerOfRow& row, std::size_t parts);
   [[nodiscard]] const Group& group_of(const SoftwareRuns& one, std::size_t parts) const;
   [[nodiscard]] std::size_t number_of(const RunnerOfRow& row) const;
-  Mixing mixing_;
+  SoftwareMix mixing_;
   std::vector<SoftwareRuns> seen_;
   std::unordered_map<std::string, std::size_t> numbers_;  ///< numbers of software, by its full key
   std::unordered_map<std::string, Group> groups_;
