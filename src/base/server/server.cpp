@@ -46,7 +46,7 @@ class Connection;
 /// State that all connections share. Only the thread of `io` touches it.
 class House {
  public:
-  explicit House(const Serving& its) : serving(its) {}
+  explicit House(const ServerSetup& its) : serving(its) {}
 
   void open();
   Ended stay() {
@@ -65,7 +65,7 @@ class House {
   }
   void wait_for_idleness();
 
-  const Serving& serving;
+  const ServerSetup& serving;
   std::size_t connections = 0;
   std::set<Connection*> streams;
 
@@ -374,7 +374,7 @@ void House::tell(const std::string& version) {
 
 }  // namespace
 
-Result<Ended> serve(const Serving& serving) {
+Result<Ended> serve(const ServerSetup& serving) {
   try {
     House house(serving);
     house.open();

@@ -63,7 +63,7 @@ struct Limits {
   std::chrono::seconds piece{30};    ///< limit for a reader to take some part of an answer
 };
 
-struct Serving {
+struct ServerSetup {
   std::uint16_t port = 0;  ///< 0: one that is free
   std::string token;
   std::string posted;
@@ -81,6 +81,6 @@ enum class Ended : std::uint8_t { idle, by_signal };
 
 /// Serves until nobody has read for `idle`, or until SIGINT or SIGTERM. Faults: the port is not to
 /// be had.
-[[nodiscard]] Result<Ended> serve(const Serving& serving);
+[[nodiscard]] Result<Ended> serve(const ServerSetup& serving);
 
 }  // namespace shardsweep::server

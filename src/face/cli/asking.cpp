@@ -197,13 +197,13 @@ class HowFar {
 
   void look() {
     const auto now = session_.clock.steady();
-    if (expected_.trials == 0 || !Ongoing::is_shown() || now < next_) return;
+    if (expected_.trials == 0 || !ProgressLine::is_shown() || now < next_) return;
     next_ = now + 1s;
     const auto reader = Reader::open(session_.home.database);
     if (!reader) return;
     const auto count = (*reader)->count({.names = {expected_.sweep}, .hidden = true});
     if (!count) return;
-    Ongoing::note_how_far(fmt::format("{} of {} trials {}", grouped(*count),
+    ProgressLine::note_how_far(fmt::format("{} of {} trials {}", grouped(*count),
         grouped(expected_.trials), expected_.go ? "left" : "stored"));
   }
 

@@ -23,7 +23,7 @@ using namespace std::chrono_literals;
 constexpr auto silent_for = 2s;
 constexpr auto drawn_every = 1s;
 
-Ongoing* current = nullptr;
+ProgressLine* current = nullptr;
 
 void to_terminal(std::string_view text) {
   std::fwrite(text.data(), 1, text.size(), stderr);
@@ -32,7 +32,7 @@ void to_terminal(std::string_view text) {
 
 }  // namespace
 
-Ongoing::Ongoing(std::string command, const Clock& clock)
+ProgressLine::ProgressLine(std::string command, const Clock& clock)
     : command_(std::move(command)), clock_(clock) {
   if (!can_redraw(stderr)) return;
   // Signals are for the thread that waits for them.
@@ -45,14 +45,14 @@ Ongoing::Ongoing(std::string command, const Clock& clock)
   current = this;
 }
 
-Ongoing::~Ongoing() {
+ProgressLine::~ProgressLine() {
   if (current != this) return;
   end();
   thread_.join();
   current = nullptr;
 }
 
-void Ongoing::run() {
+void ProgressLine::run() {
   const auto begin = clock_.steady();
   std::unique_lock lock(mutex_);
   auto next = begin + silent_for;
@@ -70,27 +70,27 @@ void Ongoing::run() {
   }
 }
 
-void Ongoing::erase() {
+void ProgressLine::erase() {
   if (std::exchange(drawn_, false)) to_terminal("\r\x1b[J");
 }
 
-bool Ongoing::is_shown() {
+bool ProgressLine::is_shown() {
   return current != nullptr;
 }
 
-void Ongoing::note_how_far(std::string words) {
+void ProgressLine::note_how_far(std::string words) {
   if (current == nullptr) return;
   const std::lock_guard lock(current->mutex_);
   current->how_far_ = std::move(words);
 }
 
-void Ongoing::step_aside() {
+void ProgressLine::step_aside() {
   if (current == nullptr) return;
   const std::lock_guard lock(current->mutex_);
   current->erase();
 }
 
-void Ongoing::end() {
+void ProgressLine::end() {
   if (current == nullptr) return;
   {
     const std::lock_guard lock(current->mutex_);

@@ -16,12 +16,12 @@ namespace shardsweep {
 /// Line on a terminal that says how far a command is; one at a time. Output takes its place: say()
 /// and note_how_far() keep it. Other output ends it, since the command then shows by itself how far
 /// it is.
-class Ongoing {
+class ProgressLine {
  public:
-  Ongoing(std::string command, const Clock& clock);
-  Ongoing(const Ongoing&) = delete;
-  Ongoing& operator=(const Ongoing&) = delete;
-  ~Ongoing();
+  ProgressLine(std::string command, const Clock& clock);
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+  ~ProgressLine();
 
   /// Tells if the line would be shown at all: asking how far it is costs something.
   [[nodiscard]] static bool is_shown();

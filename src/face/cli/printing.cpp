@@ -272,7 +272,7 @@ Result<void> Spool::print(std::string_view rest) {
 }
 
 Result<void> print_result(std::string_view text) {
-  Ongoing::end();
+  ProgressLine::end();
   // A file gets the data; what others wrote into it must not act on a terminal.
   const std::string shown = ::isatty(STDOUT_FILENO) == 1 ? for_terminal(text) : std::string();
   if (!shown.empty()) text = shown;
@@ -301,7 +301,7 @@ void say(std::string_view text) {
       shown += part + '\n';
     at = end + 1;
   }
-  Ongoing::step_aside();
+  ProgressLine::step_aside();
   std::fwrite(shown.data(), 1, shown.size(), stderr);
 }
 

@@ -41,7 +41,7 @@ int run(std::span<const Command* const> commands, int argc, char** argv, std::st
   const SystemClock clock;
   Session session{parsed.options, *home, *installation, clock};
   const Command& command = *find_command(commands, parsed.options.command);
-  std::optional<Ongoing> ongoing;
+  std::optional<ProgressLine> ongoing;
   if (!command.own_lines) ongoing.emplace(fmt::format("{} {}", program, command.name), clock);
   if (command.last_sweep) mean_last_sweep(session);
   const auto code = command.run(session);

@@ -96,7 +96,7 @@ std::size_t height_of(int descriptor) {
 }
 
 void write_now(std::FILE* stream, const std::string& text) {
-  Ongoing::end();
+  ProgressLine::end();
   std::fwrite(text.data(), 1, text.size(), stream);
   std::fflush(stream);
 }

@@ -224,9 +224,9 @@ struct Printer {
   bool below = false;         ///< the next line stands right below it
 };
 
-class Reading {
+class LogReading {
  public:
-  explicit Reading(std::span<const Cause> own) : own_(own) {}
+  explicit LogReading(std::span<const Cause> own) : own_(own) {}
   void take(std::string_view line);
   [[nodiscard]] std::optional<Event> verdict() const;
 
@@ -324,7 +324,7 @@ bool is_next_of_group(std::string_view text) {
 
 /// IPython prints classes without their module, and programs "Error: …" without a traceback: those
 /// that a cause knows are errors.
-bool Reading::is_known(const Printer& printer, std::string_view text) const {
+bool LogReading::is_known(const Printer& printer, std::string_view text) const {
   const bool bare = begins(text, "Error: ");
   const bool is_class = printer.trace.open && text.front() >= 'A' && text.front() <= 'Z' &&
       text.find(' ') == text.find(": ") + 1;
@@ -333,7 +333,7 @@ bool Reading::is_known(const Printer& printer, std::string_view text) const {
       (bare ? cause->weight < Strength::hint : cause->where == LinePlace::error_class);
 }
 
-void Reading::take_frame(Printer& printer, std::string_view line) const {
+void LogReading::take_frame(Printer& printer, std::string_view line) const {
   Trace& trace = printer.trace;
   if (!line.starts_with("   ")) {
     trace.last = line;
@@ -356,7 +356,7 @@ void Reading::take_frame(Printer& printer, std::string_view line) const {
     trace.stage = cause;
 }
 
-void Reading::take_error(Printer& printer, const SpokenLine& said) {
+void LogReading::take_error(Printer& printer, const SpokenLine& said) {
   Event error{cause_or_ending(cause_for(said.text, LinePlace::exception), said.text), said.text,
       true, said.by, printer.trace.last.empty() ? Stage::unknown : printer.trace.reached};
   const Cause* last = cause_for(printer.trace.last, LinePlace::frame);
@@ -418,7 +418,7 @@ void Reading::take_error(Printer& printer, const SpokenLine& said) {
 /// An error that ends with a colon, as NCCL's "Last error:" does, is told by a line below it: by
 /// the first that has a cause of no less weight, or right below it by one that is indented, or is
 /// words without another cause.
-bool Reading::take_reason(Printer& printer, std::string_view line, bool below) const {
+bool LogReading::take_reason(Printer& printer, std::string_view line, bool below) const {
   if (!printer.reason || !printer.error || is_warning(line)) return false;
   const Cause* cause = cause_for(line, LinePlace::exception);
   const Cause* known = printer.error->cause;
@@ -439,7 +439,7 @@ bool Reading::take_reason(Printer& printer, std::string_view line, bool below) c
 
 /// Names of figures hold words of failure: "Step 3 | Loss: 0.1 | Mismatch KL: 0.2". Other words of
 /// such a line may tell of one.
-const Cause* Reading::cause_beyond_figures(std::string_view line) const {
+const Cause* LogReading::cause_beyond_figures(std::string_view line) const {
   const auto is_word = [this](const Cause* cause) {
     return cause != nullptr && cause->weight == Strength::hint &&
         cause->name.starts_with("word-") && !is_own(cause);
@@ -457,7 +457,7 @@ const Cause* Reading::cause_beyond_figures(std::string_view line) const {
   return cause;
 }
 
-void Reading::take_line(Printer& printer, const SpokenLine& said) {
+void LogReading::take_line(Printer& printer, const SpokenLine& said) {
   const Cause* cause = cause_or_ending(cause_beyond_figures(said.text), said.text);
   const bool tells_nothing = cause == nullptr || cause->weight == Strength::never;
   bool goes_on = !tells_nothing && cause->where == LinePlace::progress;
@@ -502,7 +502,7 @@ void Reading::take_line(Printer& printer, const SpokenLine& said) {
   }
 }
 
-void Reading::take(std::string_view line) {
+void LogReading::take(std::string_view line) {
   ++lines_;
   line = line.substr(0, looked_at);
   line = line.substr(0, line.find_last_not_of(" \r") + 1);
@@ -563,7 +563,7 @@ void Reading::take(std::string_view line) {
   }
 }
 
-std::optional<Event> Reading::verdict() const {
+std::optional<Event> LogReading::verdict() const {
   constexpr std::size_t reach = 200;  // lines, within which words alone may be a cause of the end
   std::optional<Event> best = best_line_;
   std::set<const Cause*> refusals;
@@ -649,7 +649,7 @@ std::string node_accused_in(std::string_view line) {
 std::optional<LogFinding> find_cause(std::string_view text, std::span<const Cause> own) {
   std::string plain;
   if (text.find('\x1b') != npos) text = plain = without_escapes(text);
-  Reading reading(own);
+  LogReading reading(own);
   while (!text.empty()) {
     std::string_view line = take_until('\n', text);
     // A progress bar's lines end with a carriage return.

@@ -231,12 +231,12 @@ Result<std::vector<Job>> parse_accounting(std::string_view text) {
   return jobs;
 }
 
-Reading read_state(const Job& job, std::int64_t own_uid) {
+JobReading read_state(const Job& job, std::int64_t own_uid) {
   const std::string_view word = word_of(job.state);
   const auto* row = std::find_if(
       states.begin(), states.end(), [&](const StateRow& state) { return state.word == word; });
   if (row == states.end()) return {};
-  Reading reading{row->state, row->outcome, false, std::nullopt, false, Hold::nobody};
+  JobReading reading{row->state, row->outcome, false, std::nullopt, false, Hold::nobody};
   if (word == "SUSPENDED" || word == "STOPPED") reading.hold = Hold::suspended;
   reading.unexplained = job.source == Source::queue && (word == "CANCELLED" || word == "FAILED");
   if (word == "CANCELLED") {

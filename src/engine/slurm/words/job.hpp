@@ -45,7 +45,7 @@ struct Job {
 [[nodiscard]] Result<std::vector<Job>> parse_accounting(std::string_view text);
 
 /// Meaning of a Slurm state.
-struct Reading {
+struct JobReading {
   JobState state = JobState::unknown;
   /// Outcome of an attempt that was running when the job ended; empty: no conclusion.
   std::optional<Outcome> outcome;
@@ -59,7 +59,7 @@ struct Reading {
 };
 /// Total: a word that is not known is "unknown, keep watching". `own_uid` tells our own
 /// scancel from somebody else's.
-[[nodiscard]] Reading read_state(const Job& job, std::int64_t own_uid);
+[[nodiscard]] JobReading read_state(const Job& job, std::int64_t own_uid);
 
 /// One line for people: "NODE_FAIL (NodeDown)", "FAILED, exit code 0:53: Slurm could not …".
 /// "cancelled by you (scancel)" if its state names `own_uid`.

@@ -33,7 +33,7 @@ constexpr const char* prolog_hint =
 /// One job, by what both lists say of it.
 struct ListedJob {
   const Job* job = nullptr;  ///< the queue's row if there is one
-  Reading reading;
+  JobReading reading;
   int exit_code = 0;
 };
 
@@ -61,7 +61,7 @@ bool belongs(const Job& job, const AllocationHandle& handle) {
 
 /// A controller that starts without its state has its waiting jobs cancelled in accounting, and
 /// by nobody.
-bool was_lost_waiting(const Job& job, const Reading& reading) {
+bool was_lost_waiting(const Job& job, const JobReading& reading) {
   return job.names_canceller && job.state == "CANCELLED" && !reading.cancelled_by &&
       nodes_in(job.nodes).empty();
 }
@@ -69,7 +69,7 @@ bool was_lost_waiting(const Job& job, const Reading& reading) {
 /// Accounting calls a job requeued, pending or running for ever that was cancelled while it was
 /// put back into the queue, or that a controller has lost: what the queue does not have is not
 /// there.
-bool is_left_over(const Job& job, const Reading& reading, const KnownJobs& known) {
+bool is_left_over(const Job& job, const JobReading& reading, const KnownJobs& known) {
   if (job.source == Source::queue) return false;
   if (reading.state == JobState::ended && !was_lost_waiting(job, reading)) return false;
   const auto had = known.find(job.id);
@@ -81,7 +81,7 @@ KnownJobs jobs_of(
   KnownJobs known;
   for (const Job& job : jobs) {
     if (!belongs(job, handle)) continue;
-    const Reading reading = read_state(job, own_uid);
+    const JobReading reading = read_state(job, own_uid);
     if (is_left_over(job, reading, known)) continue;
     auto [entry, fresh] = known.try_emplace(job.id, ListedJob{&job, reading, job.exit_code});
     if (fresh || job.source == Source::queue) continue;
