@@ -109,7 +109,7 @@ TEST_CASE("a lone slow run is no change and a second one makes it one") {
   CHECK(once.changes.empty());
   CHECK(once.points.back().difference == Difference::undecided);
   CHECK(once.points.back().open == Open::too_little_data);
-  CHECK(once.points.back().reason.find("one more would tell") != std::string::npos);
+  CHECK(once.points.back().reason.find("run it once more") != std::string::npos);
   const auto twice = answer_of_series(joined(around(1000, 20, 0.01), around(900, 2, 0.01)));
   REQUIRE(twice.changes.size() == 1);
   CHECK(twice.changes.front().first == 20);

@@ -178,7 +178,7 @@ TEST_CASE("mistakes of a config.json") {
   CHECK(wrong(R"({"model_type":"t5"})").find("an encoder beside the decoder") != std::string::npos);
   CHECK(wrong(R"({"model_type":"llama","intermediate_size":[8,16]})").find("layer to layer") !=
       std::string::npos);
-  CHECK(wrong(R"({"num_hidden_layers":"32"})").find("no whole number") != std::string::npos);
+  CHECK(wrong(R"({"num_hidden_layers":"32"})").find("a whole number") != std::string::npos);
   CHECK(wrong(R"({"num_hidden_layers":2,"hidden_size":100,"num_attention_heads":3,
     "vocab_size":10,"intermediate_size":8})")
             .find("multiple") != std::string::npos);

@@ -73,8 +73,8 @@ TEST_CASE("a mistake names what there is") {
   CHECK(read("overlap=maybe") == "[overlap is true or false, not 'maybe']");
   CHECK(read("micro_bach=2").find("micro_batch") != std::string::npos);
   CHECK(read("tp=2 tp=4") == "[tp is set twice]");
-  CHECK(read("seq_len=4096").find("no part of a layout") != std::string::npos);
-  CHECK(read("fast").find("sets no axis") != std::string::npos);
+  CHECK(read("seq_len=4096").find("not part of a layout") != std::string::npos);
+  CHECK(read("fast").find("does not set an axis") != std::string::npos);
   CHECK(read("dp 4 tp") == "[tp has no value; write for example tp=1]");
   CHECK(
       read("micro") == "['micro' does not set an axis; write for example tp=4 or recompute=full]");

@@ -116,7 +116,7 @@ TEST_CASE("a mistake is told with its place") {
 
 TEST_CASE("expressions are bounded") {
   CHECK(mistake("{tp*" + std::string(100, '(') + "1" + std::string(100, ')') + "}")
-            .find("too many parts") != std::string::npos);
+            .find("too deeply") != std::string::npos);
   std::string longest = "{tp";
   for (int i = 0; i < 300; ++i)
     longest += "+1";
