@@ -32,7 +32,7 @@ struct WhyNot {
 [[nodiscard]] Result<WhyNot> why_not(
     const SuggestRequest& request, const std::vector<AxisValues>& layout);
 
-/// Cost of the request's locks: "39.6 % slower than dp64 …, the fastest with nothing held." Faults
+/// Cost of the request's locks: "39.6 % slower than dp64 …, the fastest without locks." Faults
 /// as suggest().
 [[nodiscard]] Result<std::string> cost_of_locks(const SuggestRequest& request);
 
