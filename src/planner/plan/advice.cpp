@@ -96,8 +96,8 @@ Result<std::string> cost_of_locks(const SuggestRequest& request) {
   const auto& best = free.fitting.front();
   const double less = 1 - best.guess.step_s / held.fitting.front().guess.step_s;
   if (less < visible_share) return std::string();
-  return fmt::format("{} slower than {}, the fastest without locks.", percent_text(less),
-      layout_text(best.point));
+  return fmt::format(
+      "{} slower than {}, the fastest without locks.", percent_text(less), layout_text(best.point));
 }
 
 std::vector<std::int32_t> gpu_counts_worth_a_look(const SuggestRequest& request) {

@@ -61,7 +61,7 @@ TEST_CASE("a daemon that contradicts itself stores nothing and leaves a report")
   c.tear();
   const std::string before = c.rows();
   const std::string why = c.life();
-  CHECK(why.find("contradicts itself at engine/fleet/") != std::string::npos);
+  CHECK(why.find("defect in itself at engine/fleet/") != std::string::npos);
   CHECK(c.rows() == before);
   REQUIRE(c.reports().size() == 1);
   CHECK(why.find(c.reports()[0]) != std::string::npos);
@@ -135,7 +135,7 @@ TEST_CASE("an exception that nobody expected ends a daemon in the same way") {
   };
   const std::string before = c.rows();
   const auto id = must(post_request(c.home, {.verb = Verb::pause, .names = {"a"}}, 1));
-  CHECK(c.life().find("contradicts itself at engine/daemon/") != std::string::npos);
+  CHECK(c.life().find("defect in itself at engine/daemon/") != std::string::npos);
   CHECK(c.rows() == before);
   REQUIRE(c.reports().size() == 1);
   CHECK(must(read_file(c.reports()[0])).find("nobody expects this") != std::string::npos);

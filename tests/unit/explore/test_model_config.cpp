@@ -168,7 +168,7 @@ TEST_CASE("mistakes of a config.json") {
   CHECK(wrong(latent + R"(70000,"qk_nope_head_dim":32,"v_head_dim":32})") ==
       "config.json: kv_lora_rank is 70000, more than 65536");
   CHECK(wrong(latent + R"(16,"qk_nope_head_dim":33,"v_head_dim":32,"qk_rope_head_dim":7})")
-            .find("'qk_rope_head_dim' is 7; it is even") != std::string::npos);
+            .find("'qk_rope_head_dim' is 7; it must be even") != std::string::npos);
   CHECK(wrong("not json") == "config.json: the file is not a JSON object");
   CHECK(wrong("{}") ==
       "config.json: it has no 'num_hidden_layers', and no 'model_type' that would tell the "

@@ -98,7 +98,7 @@ TEST_CASE("a mistake is told with its place") {
       {"{tp%(cp-1)}", "4 % 0 has no value"}, {"{tp*9223372036854775807}", "is too large"},
       {"{recompute*2}", "'full' is not a number, and '*' needs one"},
       {"{recompute>2}", "compares a word with a number"},
-      {"{attempt_dir+1}", "'/a/b' is no number"},
+      {"{attempt_dir+1}", "'/a/b' is not a number"},
       {"{not recompute}", "'full' is not a number, and 'not' needs one"},
       {"{tp>1?a:b:c}", "more than one ':'"},
       {"{tp>1?{micro_batc}:b}", "unknown placeholder {micro_batc}"},

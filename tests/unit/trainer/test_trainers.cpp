@@ -676,16 +676,17 @@ TEST_CASE("what other trainers print of their configuration is held against the 
     return text;
   };
   CHECK(ending("deepspeed", {{"grad_accum", "2"}, {"zero", "1"}}, deepspeed).empty());
-  CHECK(ending("deepspeed", {{"zero", "2"}}, deepspeed).find("with zero 1, and 2 was") !=
+  CHECK(ending("deepspeed", {{"zero", "2"}}, deepspeed).find("zero 1, but 2 was") !=
       std::string::npos);
   CHECK(ending("nanotron",
       {{"grad_accum", "2"}, {"micro_batch", "2"}, {"recompute", "full"}, {"zero", "1"}}, nanotron)
             .empty());
-  CHECK(ending("nanotron", {{"recompute", "none"}}, nanotron)
-            .find("with recompute full, and none was") != std::string::npos);
+  CHECK(
+      ending("nanotron", {{"recompute", "none"}}, nanotron).find("recompute full, but none was") !=
+      std::string::npos);
   CHECK(ending("torchtitan", {{"ep", "2"}, {"recompute", "full"}}, torchtitan).empty());
   CHECK(ending("torchtitan", {{"recompute", "selective"}}, torchtitan)
-            .find("with recompute full, and selective was") != std::string::npos);
+            .find("recompute full, but selective was") != std::string::npos);
   CHECK(ending("torchtitan",
       {{"micro_batch", "2"}, {"recompute", "selective"}, {"sequence_parallel", "true"},
           {"zero", "2"}},
@@ -694,7 +695,7 @@ TEST_CASE("what other trainers print of their configuration is held against the 
   const auto titan_says = [&](const char* axis, const char* asked, std::string_view told) {
     return ending("torchtitan", {{axis, asked}}, titan_of_tokens).find(told) != std::string::npos;
   };
-  CHECK(titan_says("micro_batch", "1", "with micro_batch 2, and 1 was"));
-  CHECK(titan_says("zero", "3", "with zero 2, and 3 was"));
-  CHECK(titan_says("sequence_parallel", "false", "with sequence_parallel true, and false was"));
+  CHECK(titan_says("micro_batch", "1", "micro_batch 2, but 1 was"));
+  CHECK(titan_says("zero", "3", "zero 2, but 3 was"));
+  CHECK(titan_says("sequence_parallel", "false", "sequence_parallel true, but false was"));
 }
