@@ -561,10 +561,9 @@ std::vector<std::string> faults_of_echo(std::map<std::string, std::string> asked
 }
 
 /// The sentence names the axis with the log's value, and the value that was asked for.
-bool names(const std::string& sentence, const std::string& axis, const std::string& logged,
+bool names(const std::string& said, const std::string& axis, const std::string& logged,
     const std::string& asked) {
-  return sentence.find(' ' + axis + ' ' + logged + ',') != std::string::npos &&
-      sentence.find(' ' + asked + ' ') != std::string::npos;
+  return said.find(' ' + axis + ' ' + logged + ", but " + asked + ' ') != std::string::npos;
 }
 
 }  // namespace
