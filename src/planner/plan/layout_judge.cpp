@@ -209,10 +209,13 @@ std::vector<GuessedLayout> LayoutJudge::beyond_grid(LayoutRefiner& refiner) {
 }
 
 /// Refines the fastest layout of each kind in axes that split nothing, also of kinds that would be
-/// faster if they fitted; then the fastest of these in all axes.
+/// faster if they fitted; then splits of which a layout may be faster still, although their usual
+/// one can't start; then the fastest of all these in two axes at once.
 void LayoutJudge::refine(std::vector<SuggestedLayout>& fitting) {
   constexpr std::size_t most = 64;
   constexpr std::size_t most_too_large = 24;
+  constexpr std::size_t most_promising = 24;
+  constexpr double tie = 0.0005;
   constexpr std::size_t most_pairs = 2;
   constexpr double worth_refining = 3;
   auto refiner = refiner_of();
@@ -248,6 +251,18 @@ void LayoutJudge::refine(std::vector<SuggestedLayout>& fitting) {
   if (fitting.empty() && better.empty()) {
     for (const auto& point : refiner.smallest())
       add(point, step_s, Reach::all);
+  }
+  double best_s = step_s;
+  const auto note_best = [&] {
+    for (const auto& layout : better)
+      best_s = std::min(best_s, layout.guess.step_s);
+  };
+  note_best();
+  std::size_t tried = 0;
+  for (const auto& promise : refiner.promising(best_s)) {
+    if (promise.least_s >= best_s || tried++ == most_promising) break;
+    add(refiner.first_of(promise.point, best_s), (1 + tie) * best_s, Reach::all);
+    note_best();
   }
   for (const auto& layout : better)
     from.emplace_back(layout.guess.step_s, layout.point);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Decision: descent and not the product of all axes. Of each way to split the GPUs the axes that
-// split nothing are changed, in each round the one that helps most. The fastest of these are
-// changed in all axes, two at once, for a few rounds. What depends on a changed axis follows it:
+// split nothing are changed, in each round the one that helps most. Splits whose usual layout can't
+// start are looked at if a bound on their steps promises more. The fastest of all are changed in
+// all axes, two at once, for a few rounds. What depends on a changed axis follows it:
 // stages, virtual stages, micro-batches. bench_locks asks random questions and counts answers that
 // something beats.
 #include "plan/refine.hpp"
@@ -12,7 +13,9 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <numeric>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -135,7 +138,8 @@ bool LayoutRefiner::attempt(Point point, Best& best) {
   // Cheaper questions first.
   if (!keeps_rules(point)) return false;
   const double before = best.layout.guess.step_s;
-  if (best.fits && predictor_.least_step_s(request_.model, point) >= before) return false;
+  const double longest = best.fits ? before : best.longest;
+  if (longest > 0 && predictor_.least_step_s(request_.model, point) >= longest) return false;
   if (!refusal_(point).empty()) return false;
   auto guess = predictor_.guess(request_.model, point);
   const bool fits = guess.memory.fit == Fit::fits;
@@ -247,10 +251,21 @@ void LayoutRefiner::give_back(Best& best) {
   }
 }
 
+/// A layout that can't start gives its place to any that can.
+LayoutRefiner::Best LayoutRefiner::begin(const Point& from) {
+  Best best{{from, predictor_.guess(request_.model, from)}, false};
+  auto& memory = best.layout.guess.memory;
+  if (keeps_rules(from) && refusal_(from).empty()) {
+    best.fits = memory.fit == Fit::fits;
+  } else {
+    memory.upper_bytes = std::numeric_limits<std::int64_t>::max();
+  }
+  return best;
+}
+
 std::optional<GuessedLayout> LayoutRefiner::refined(const Point& from, double step_s, Reach reach) {
   constexpr int most_rounds = 8;
-  Best best{{from, predictor_.guess(request_.model, from)}, false};
-  best.fits = best.layout.guess.memory.fit == Fit::fits;
+  Best best = begin(from);
   for (int round = 0; round < most_rounds; ++round) {
     const bool stages = attempt_stages(best);
     if (!attempt_axes(best, reach) && !stages) break;
@@ -260,8 +275,8 @@ std::optional<GuessedLayout> LayoutRefiner::refined(const Point& from, double st
   return best.layout;
 }
 
-/// Each combination of tp, pp, cp, ep and zero, but for what is held.
-std::vector<Point> LayoutRefiner::all_splits() const {
+/// Each combination of tp, pp, cp, ep and these stages of ZeRO, but for what is held.
+std::vector<Point> LayoutRefiner::all_splits(std::vector<std::int64_t> zero) const {
   const auto& model = request_.model;
   const auto of_gpus = divisors(request_.gpus, request_.gpus);
   const auto of_samples = divisors(std::gcd(request_.gpus, request_.seq_len), request_.gpus);
@@ -270,7 +285,7 @@ std::vector<Point> LayoutRefiner::all_splits() const {
       {"pp", divisors(request_.gpus, model.layers)},
       {"cp", of_samples},
       {"ep", model.experts > 0 ? of_gpus : std::vector<std::int64_t>{1}},
-      {"zero", {0, 1, 3}},
+      {"zero", std::move(zero)},
   }};
   Point start = world_of(request_);
   start.layout.recompute = Recompute::full;
@@ -290,7 +305,7 @@ std::vector<Point> LayoutRefiner::all_splits() const {
 }
 
 std::vector<Point> LayoutRefiner::splits() {
-  auto points = all_splits();
+  auto points = all_splits({0, 1, 3});
   std::erase_if(points, [&](Point& point) {
     auto& is = point.layout;
     if (!locks("sequence_parallel")) is.sequence_parallel = is.tp > 1;
@@ -298,6 +313,77 @@ std::vector<Point> LayoutRefiner::splits() {
     return !derive(point) || !keeps_rules(point);
   });
   return points;
+}
+
+/// The shortest step that a split's layouts can about have: of those with the least that is
+/// computed again, and with memory that other stages or buckets may give.
+LayoutRefiner::Promise LayoutRefiner::promise_of(const Point& split, double step_s) const {
+  constexpr double less_memory = 1.15;
+  constexpr double less_time = 0.97;
+  constexpr std::int64_t most_samples = 8;
+  const auto capacity = static_cast<double>(request_.cluster.memory_bytes);
+  const auto& micro_batch = *find_axis("micro_batch");
+  Promise promise{step_s, split};
+  for (const auto samples : values(micro_batch, split)) {
+    if (samples > most_samples) break;
+    for (const auto recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
+      Point point = split;
+      micro_batch.set(point, samples);
+      if (!locks("recompute")) point.layout.recompute = recompute;
+      if (!derive(point)) break;
+      const double least = less_time * predictor_.least_step_s(request_.model, point, true);
+      if (least >= promise.least_s) break;
+      const auto memory = predictor_.guess_memory(request_.model, point);
+      if (capacity > 0 && static_cast<double>(memory.upper_bytes) > less_memory * capacity)
+        continue;
+      promise = {least, std::move(point)};
+      break;
+    }
+  }
+  return promise;
+}
+
+std::vector<LayoutRefiner::Promise> LayoutRefiner::promising(double step_s) {
+  std::vector<Promise> found;
+  for (Point& point : all_splits({1, 3})) {
+    if (!locks("sequence_parallel")) point.layout.sequence_parallel = point.layout.tp > 1;
+    tell_stages_(point.layout);
+    if (!derive(point)) continue;
+    auto promise = promise_of(point, step_s);
+    if (promise.least_s < step_s) found.push_back(std::move(promise));
+  }
+  std::stable_sort(found.begin(), found.end(),
+      [](const Promise& a, const Promise& b) { return a.least_s < b.least_s; });
+  // Ranks that share samples, or state, do as much as others with larger micro-batches.
+  std::set<std::array<std::int32_t, 3>> kinds;
+  std::erase_if(found, [&](const Promise& one) {
+    const auto& is = one.point.layout;
+    return !kinds.insert({is.tp, is.pp, is.ep}).second;
+  });
+  return found;
+}
+
+Point LayoutRefiner::first_of(const Point& split, double step_s) {
+  constexpr double worth_refining = 1.5;
+  Best best = begin(split);
+  best.longest = worth_refining * step_s;
+  constexpr std::int64_t most_samples = 8;
+  const std::array<std::string_view, 4> names{"vpp", "schedule", "micro_batch", "recompute"};
+  const auto change = [&](const auto& self, const Point& from, std::size_t at) -> void {
+    if (at == names.size()) {
+      attempt(from, best);
+      return;
+    }
+    const auto& axis = *find_axis(names.at(at));
+    const auto all = values(axis, from);
+    if (all.empty()) self(self, from, at + 1);
+    for (const auto value : all) {
+      if (axis.name == "micro_batch" && value > most_samples) break;
+      self(self, changed(from, axis, value), at + 1);
+    }
+  };
+  change(change, split, 0);
+  return best.layout.point;
 }
 
 std::vector<Point> LayoutRefiner::smallest() {

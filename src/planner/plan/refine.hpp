@@ -50,6 +50,17 @@ class LayoutRefiner {
 
   /// A layout with full recomputation of each way to split the GPUs, in the whole range of degrees.
   [[nodiscard]] std::vector<Point> splits();
+
+  struct Promise {
+    double least_s = 0;  ///< about the shortest step that its split can have
+    Point point;         ///< may break a rule, or not fit
+  };
+  /// Ways to split the GPUs that may have a layout with a step shorter than `step_s`, whether or
+  /// not their usual one can start; the most promising first.
+  [[nodiscard]] std::vector<Promise> promising(double step_s);
+  /// The fastest layout of a split, in the axes that change its pipeline and its memory most; if
+  /// none has a step of about `step_s`, the one that comes nearest to fitting.
+  [[nodiscard]] Point first_of(const Point& split, double step_s);
   /// Layouts of splits() that need least memory, for a question whose grid has none that fits.
   [[nodiscard]] std::vector<Point> smallest();
 
@@ -57,9 +68,12 @@ class LayoutRefiner {
   struct Best {
     GuessedLayout layout;
     bool fits = false;
+    double longest = 0;  ///< no layout with a longer step is looked at; 0: any
   };
+  [[nodiscard]] Best begin(const Point& from);
   [[nodiscard]] bool locks(std::string_view axis) const;
-  [[nodiscard]] std::vector<Point> all_splits() const;
+  [[nodiscard]] std::vector<Point> all_splits(std::vector<std::int64_t> zero) const;
+  [[nodiscard]] Promise promise_of(const Point& split, double step_s) const;
   [[nodiscard]] std::vector<std::int64_t> values(const AxisInfo& axis, const Point& at) const;
   [[nodiscard]] bool derive(Point& point) const;
   [[nodiscard]] Point changed(Point point, const AxisInfo& axis, std::int64_t value) const;

@@ -162,10 +162,13 @@ Guess Predictor::corrected(Guess guess) const {
   return guess;
 }
 
-double Predictor::least_step_s(const ModelSpec& model, const Point& point) const {
-  if (copies_heads(model, point)) return least_step_s(with_copies(model, point), point);
+double Predictor::least_step_s(
+    const ModelSpec& model, const Point& point, bool any_pipeline) const {
+  if (copies_heads(model, point))
+    return least_step_s(with_copies(model, point), point, any_pipeline);
   const auto time = estimate_time(model, cluster_, point, family_->time, memory_family(), {});
-  return time.step_s * std::exp(residuals_.predict(time).mean);
+  const double step_s = any_pipeline ? time.step_s - time.bubble_s : time.step_s;
+  return step_s * std::exp(residuals_.predict(time).mean);
 }
 
 double Predictor::retries(const MemoryGuess& memory) const {

@@ -117,7 +117,9 @@ class Predictor {
       const RunTraits& traits = {}) const;
 
   /// The step of a guess without retries, which is never longer: without a thought of memory.
-  [[nodiscard]] double least_step_s(const ModelSpec& model, const Point& point) const;
+  /// `any_pipeline`: also without its bubble, which other schedules and stages make smaller.
+  [[nodiscard]] double least_step_s(
+      const ModelSpec& model, const Point& point, bool any_pipeline = false) const;
 
   /// Corrects a guess of another predictor of the same cluster and family, by what this one has
   /// learnt.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "unit/plan/random_questions.hpp"
 
+#include "plan/refine.hpp"
 #include "sweep/layout_text.hpp"
 #include "unit/sweep_fixture.hpp"
 
@@ -143,36 +144,73 @@ std::int64_t RandomQuestions::some_value(const AxisInfo& axis) {
   return axis.minimum + static_cast<std::int64_t>(below(width));
 }
 
-Tried RandomQuestions::try_to_beat(const SuggestRequest& request, int axes_held, int layouts) {
-  Tried tried;
-  const auto answer = judge_layouts(request);
-  if (!answer) return tried;
-  const bool has_answer = !answer->fitting.empty();
-  const double step_s = has_answer ? answer->fitting.front().guess.step_s : 0;
-  const auto hold = [&](const std::vector<AxisValues>& locks) {
-    auto held = request;
+namespace {
+
+/// Values of an axis with which a layout of the question may start.
+std::vector<std::int64_t> values_of(const SuggestRequest& request, const AxisInfo& axis) {
+  constexpr std::int64_t most_pieces = 12;
+  constexpr std::int64_t most_samples = 32;
+  const auto samples = request.global_batch_tokens / request.seq_len;
+  if (axis.name == "bucket_mb") return {axis.default_value};
+  if (axis.name == "micro_batch") return divisors(samples, most_samples);
+  if (axis.name == "grad_accum") return divisors(samples, samples);
+  if (axis.is(AxisUse::degree) || axis.name == "dp_replicate" || axis.name == "expert_tp") {
+    auto degrees = divisors(request.gpus, request.gpus);
+    if (axis.minimum == 0) degrees.push_back(0);
+    return degrees;
+  }
+  std::vector<std::int64_t> values;
+  for (auto value = axis.minimum; value <= std::min(axis.maximum, most_pieces); ++value)
+    values.push_back(value);
+  return values;
+}
+
+/// The answer to a question, and what has been held against it.
+class Duel {
+ public:
+  explicit Duel(const SuggestRequest& request) : request_(request) {
+    if (auto judged = judge_layouts(request)) answer_ = std::move(judged->fitting);
+  }
+
+  [[nodiscard]] const std::vector<SuggestedLayout>& answer() const { return answer_; }
+  [[nodiscard]] const Tried& tried() const { return tried_; }
+
+  void hold(const std::vector<AxisValues>& locks) {
+    auto held = request_;
     held.locks = locks;
     const auto its = judge_layouts(held);
     if (!its || its->fitting.empty()) return;
-    ++tried.locks;
+    ++tried_.locks;
     const auto& layout = its->fitting.front();
-    const double gap = has_answer ? 1 - layout.guess.step_s / step_s : 1;
-    if (gap <= tried.gap) return;
-    tried.gap = gap;
-    tried.locked = layout_text(layout.point);
+    const double gap = answer_.empty() ? 1 : 1 - layout.guess.step_s / answer_.front().guess.step_s;
+    if (gap <= tried_.gap) return;
+    tried_.gap = gap;
+    tried_.locked = layout_text(layout.point);
     if (locks.size() == 1)
-      tried.locked += fmt::format(" by {}={}", locks.front().axis->name,
+      tried_.locked += fmt::format(" by {}={}", locks.front().axis->name,
           axis_text(*locks.front().axis, locks[0].values[0]));
-  };
+  }
+
+ private:
+  const SuggestRequest& request_;
+  std::vector<SuggestedLayout> answer_;  // fastest first
+  Tried tried_;
+};
+
+}  // namespace
+
+Tried RandomQuestions::try_to_beat(const SuggestRequest& request, int axes_held, int layouts) {
+  Duel duel(request);
+  const auto& answer = duel.answer();
   for (; axes_held > 0; --axes_held) {
     const auto& axis = some_axis();
-    hold({{&axis, false, {some_value(axis)}}});
+    duel.hold({{&axis, false, {some_value(axis)}}});
   }
   for (int made = 0; made < layouts; ++made) {
     Point point = world_of(request);
-    const auto best = std::min<std::size_t>(answer->fitting.size(), 1 + below(3));
-    if (has_answer) point.layout = answer->fitting.at(below(best)).point.layout;
-    for (auto changes = 1 + below(has_answer ? 3 : 6); changes > 0; --changes) {
+    const auto best = std::min<std::size_t>(answer.size(), 1 + below(3));
+    if (!answer.empty()) point.layout = answer.at(below(best)).point.layout;
+    for (auto changes = 1 + below(answer.empty() ? 6 : 3); changes > 0; --changes) {
       const auto& axis = some_axis();
       axis.set(point, some_value(axis));
     }
@@ -180,9 +218,19 @@ Tried RandomQuestions::try_to_beat(const SuggestRequest& request, int axes_held,
     for (const auto& axis : axes()) {
       if (axis.of_layout() && !axis.allows_auto) locks.push_back({&axis, false, {axis.get(point)}});
     }
-    hold(locks);
+    duel.hold(locks);
   }
-  return tried;
+  return duel.tried();
+}
+
+Tried RandomQuestions::try_each_lock(const SuggestRequest& request) {
+  Duel duel(request);
+  for (const auto& axis : axes()) {
+    if (!axis.of_layout() || axis.name == "offload") continue;
+    for (const auto value : values_of(request, axis))
+      duel.hold({{&axis, false, {value}}});
+  }
+  return duel.tried();
 }
 
 std::string question_text(const SuggestRequest& request) {

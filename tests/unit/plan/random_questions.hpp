@@ -32,6 +32,8 @@ class RandomQuestions {
   SuggestRequest next(std::int32_t most_gpus);
   /// Holds `axes` random axes, one after the other, and `layouts` whole layouts.
   Tried try_to_beat(const SuggestRequest& request, int axes, int layouts);
+  /// Holds each axis at each value that some layout of the question may have, one after the other.
+  [[nodiscard]] static Tried try_each_lock(const SuggestRequest& request);
 
  private:
   std::size_t below(std::size_t end) { return random_() % end; }
