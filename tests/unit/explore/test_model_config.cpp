@@ -375,3 +375,19 @@ TEST_CASE("Python's words for no number; embeddings narrower than the layers; wo
     "q_lora_rank":1536,"qk_nope_head_dim":128,"qk_rope_head_dim":64,"v_head_dim":128})")
              .is_latent());
 }
+
+TEST_CASE("a size of gate and up together, rows of an embedding, a text part called llm_cfg") {
+  const auto molmo = read(R"({"model_type":"molmo","hidden_size":3584,"intermediate_size":37888,
+    "num_attention_heads":28,"num_hidden_layers":28,"num_key_value_heads":4,"vocab_size":152064,
+    "embedding_size":152064,"tie_word_embeddings":false})");
+  CHECK(size_of(molmo) == doctest::Approx(7.62).epsilon(0.005));
+  const auto vila = read(R"({"model_type":"llava_llama","hidden_size":2560,"llm_cfg":{
+    "model_type":"llama","hidden_size":2560,"intermediate_size":6912,"num_attention_heads":20,
+    "num_hidden_layers":32,"vocab_size":32000}})");
+  CHECK(size_of(vila) == doctest::Approx(2.70).epsilon(0.005));
+  const auto jais = read(R"({"model_type":"jais","n_embd":5120,"n_head":40,"n_inner":13653,
+    "n_layer":40,"vocab_size":84992,"activation_function":"swiglu"})");
+  CHECK(size_of(jais) == doctest::Approx(13.02).epsilon(0.01));
+  CHECK(wrong(R"({"model_type":"falcon_perception","dim":1024,"n_layers":28,"n_heads":16})")
+            .find("only models of text") != std::string::npos);
+}
