@@ -165,17 +165,31 @@ std::vector<std::string> trainer_command(const SweepSpec& sweep, const Point& po
 
 namespace {
 
+/// True if one of the texts that the trainer is started with fits.
+template <typename Fits>
+bool any_text(const SweepSpec& sweep, const Fits& fits) {
+  const TrainerSpec& trainer = sweep.runner.trainer;
+  const auto fits_in = [&](const auto& named) { return fits(named.second); };
+  return std::any_of(trainer.argv.begin(), trainer.argv.end(), fits) ||
+      std::any_of(trainer.files.begin(), trainer.files.end(), fits_in) ||
+      std::any_of(sweep.env.begin(), sweep.env.end(), fits_in);
+}
 /// True if the trainer is told this value; its own printed value can then be compared.
 bool is_told(const SweepSpec& sweep, std::string_view placeholder) {
-  const TrainerSpec& trainer = sweep.runner.trainer;
-  const auto has = [&](const std::string& text) {
+  return any_text(sweep, [&](const std::string& text) {
     const auto names = placeholders_in(text);
     return std::find(names.begin(), names.end(), placeholder) != names.end();
-  };
-  const auto has_in = [&](const auto& named) { return has(named.second); };
-  return std::any_of(trainer.argv.begin(), trainer.argv.end(), has) ||
-      std::any_of(trainer.files.begin(), trainer.files.end(), has_in) ||
-      std::any_of(sweep.env.begin(), sweep.env.end(), has_in);
+  });
+}
+/// True if the number reaches the trainer at this point: another one gives another text. What a
+/// condition keeps away from a model is a default there, and printed as such.
+bool is_told_here(const SweepSpec& sweep, const Placeholders& values, std::string_view placeholder,
+    std::int64_t number) {
+  Placeholders others = values;
+  others.insert_or_assign(std::string(placeholder), std::to_string(number + 1));
+  return any_text(sweep, [&](const std::string& text) {
+    return filled(text, values, DoubleBraces::keep) != filled(text, others, DoubleBraces::keep);
+  });
 }
 
 /// Axes that TrainerRun has no field for, and what the model's shape is told by.
@@ -188,9 +202,13 @@ std::map<std::string, std::string> told_axes(const SweepSpec& sweep, const Point
       told.emplace(axis.name, axis_text(axis, axis.get(point)));
   }
   const ModelSpec& model = sweep.models.at(static_cast<std::size_t>(point.model));
+  const Placeholders values = placeholder_values(sweep, point, "", 1);
   for (const ShapeField& field : shape_fields) {
-    if (is_told(sweep, field.name) && model.*field.member > 0)
-      told.emplace(field.name, std::to_string(model.*field.member));
+    const std::int64_t number = model.*field.member;
+    // A dense model has 0 experts; other fields are 0 if another one gives them.
+    const bool is_said = number > 0 || field.name == "experts";
+    if (is_said && is_told(sweep, field.name) && is_told_here(sweep, values, field.name, number))
+      told.emplace(field.name, std::to_string(number));
   }
   return told;
 }

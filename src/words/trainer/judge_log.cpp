@@ -74,7 +74,12 @@ class Judge {
 
   JudgedLog judge() {
     if (log_.steps.empty()) {
-      fault("The log has no train step that this reader knows.");
+      fault(log_.uncounted
+              ? "Its lines have numbers of train steps, and no pattern takes which train step it "
+                "is. "
+                "Write {iteration} where a line has its number, or else {iteration:next} into the "
+                "pattern of the line that each train step prints once."
+              : "The log has no train step that this reader knows.");
       judged_.will_repeat = true;
       measure_memory();
       return std::move(judged_);
@@ -164,10 +169,14 @@ class Judge {
     contradict(name, logged, asked);
   }
   void contradict(std::string_view name, const auto& logged, std::string_view asked) {
+    const double tp = known(expected_.tp, "tp");
+    const std::string as_many = name == "expert_tp" && asked == "0" && tp > 0
+        ? fmt::format("tp, which is {:.0f},", tp)
+        : std::string(asked);
     fault(
         fmt::format("The log says {} {}, but {} was asked for. If this is right, write "
                     "'unchecked: [axes]'.",
-            name, logged, asked));
+            name, logged, as_many));
   }
 
   /// dp, or its product with any of the other degrees: those that a trainer was not told of.
@@ -295,22 +304,14 @@ class Judge {
 
   /// Checks that the consumed amount grows by one batch a train step.
   void check_consumed(std::string_view key, double per_step, double rounding) {
-    const LoggedStep* first = nullptr;
-    const LoggedStep* last = nullptr;
-    for (const LoggedStep& step : log_.steps) {
-      if (!value(step, key)) continue;
-      if (first == nullptr) first = &step;
-      last = &step;
-    }
-    if (first == last || per_step <= 0) return;
-    const auto grown = *value(*last, key) - *value(*first, key);
-    const auto steps = static_cast<double>(last->iteration - first->iteration);
-    const double hidden = last->values.find(key)->second.half_unit +
-        first->values.find(key)->second.half_unit + steps * rounding;
-    if (std::abs(grown - steps * per_step) > hidden + 1)
-      fault(
-          fmt::format("The log counts {:.0f} {} in {:.0f} train steps, but {:.0f} were asked for.",
-              grown, key == "consumed_samples" ? "samples" : "tokens", steps, steps * per_step));
+    const auto grown = growth_of(key, log_.steps);
+    if (!grown || per_step <= 0) return;
+    const auto steps = grown->steps;
+    const double hidden = grown->rounding + steps * rounding;
+    if (std::abs(grown->value - steps * per_step) > hidden + 1)
+      fault(fmt::format(
+          "The log counts {:.0f} {} in {:.0f} train steps, but {:.0f} were asked for.",
+          grown->value, key == "consumed_samples" ? "samples" : "tokens", steps, steps * per_step));
   }
   void check_all_consumed() {
     const double length = known(expected_.seq_len, "seq_len");
@@ -371,7 +372,8 @@ class Judge {
   [[nodiscard]] bool is_skipped(const LoggedStep& step) const {
     if (value(step, "skipped").value_or(0) > 0) return true;
     const auto total = value(step, "skipped_total");
-    if (!total || &step == log_.steps.data()) return false;
+    if (!total) return false;
+    if (&step == log_.steps.data()) return *total >= static_cast<double>(step.iteration);
     const auto before = value(*(&step - 1), "skipped_total");
     return before && *total > *before;
   }
@@ -525,10 +527,9 @@ class Judge {
   /// its reader has a finer clock. A line without a number may stand for several train steps.
   void measure_time_by_stamps() {
     auto& to = judged_.measurement;
-    if (to.train_step_ms || to.tokens_per_s_per_gpu || expected_.look_s > 0 || !log_.numbered)
-      return;
-    const auto clock = line_clock();
-    if (!clock) return;
+    if (to.train_step_ms || to.tokens_per_s_per_gpu || expected_.look_s > 0) return;
+    const auto clock = log_.numbered ? line_clock() : std::nullopt;
+    if (!clock) return measure_mean_elapsed();
     to.train_step_ms = clock->step_ms;
     to.steps = static_cast<std::int64_t>(timed_.size());
     to.resolution = clock->resolution;
@@ -536,10 +537,23 @@ class Judge {
         "The log prints no time per train step; it was computed from the times of the lines.");
   }
 
-  /// Expected value, else the log's, else samples times their length.
+  /// Seconds since the start that are too coarse for a train step may tell the mean of many.
+  void measure_mean_elapsed() {
+    const auto grown = growth_of("elapsed_s", window_);
+    if (!grown || grown->rounding > clock_doubt * grown->value) return;
+    auto& to = judged_.measurement;
+    to.steps = static_cast<std::int64_t>(grown->steps);
+    to.train_step_ms = 1e3 * grown->value / grown->steps;
+    to.resolution = grown->rounding / grown->value;
+  }
+
+  /// Expected value, else the log's, else samples times their length, else what its count grows by.
   [[nodiscard]] double tokens_per_step() const {
     const double said = known(expected_.tokens_per_step, "tokens_per_step");
-    return said > 0 ? said : fact("global_batch") * known(expected_.seq_len, "seq_len");
+    if (said > 0) return said;
+    const double samples = fact("global_batch") * known(expected_.seq_len, "seq_len");
+    const auto counted = growth_of("consumed_tokens", log_.steps);
+    return samples > 0 ? samples : counted ? counted->value / counted->steps : 0;
   }
 
   void measure_speed() {
@@ -560,7 +574,12 @@ class Judge {
       to.resolution = resolution;
       if (to.steps == 0) to.steps = static_cast<std::int64_t>(timed_.size());
     }
-    if (speeds_agree(gpus) && from_time && printed) compare(*from_time, *printed, resolution);
+    // Medians over other train steps differ by themselves.
+    const bool is_whole = std::all_of(timed_.begin(), timed_.end(), [&](const LoggedStep* step) {
+      return value(*step, "tokens_per_s") || value(*step, "tokens_per_s_per_gpu");
+    });
+    if (is_whole && speeds_agree(gpus) && from_time && printed)
+      compare(*from_time, *printed, resolution);
     if (!to.train_step_ms && printed && tokens > 0 && gpus > 0)
       to.train_step_ms = 1e3 * tokens / gpus / *printed;
     measure_time_by_stamps();

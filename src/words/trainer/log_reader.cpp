@@ -86,6 +86,17 @@ Result<void> check_keys(std::string_view text, const CapturePattern& pattern) {
 
 }  // namespace
 
+std::optional<Growth> growth_of(std::string_view key, std::span<const LoggedStep> steps) {
+  const auto has = [&](const LoggedStep& step) { return step.values.contains(key); };
+  const auto first = std::find_if(steps.begin(), steps.end(), has);
+  const auto last = std::find_if(steps.rbegin(), steps.rend(), has);
+  if (first == steps.end() || first->iteration == last->iteration) return std::nullopt;
+  const auto& from = first->values.find(key)->second;
+  const auto& to = last->values.find(key)->second;
+  return Growth{to.value - from.value, static_cast<double>(last->iteration - first->iteration),
+      to.half_unit + from.half_unit};
+}
+
 Result<LogReader> LogReader::make(std::span<const std::string_view> patterns) {
   LogReader reader;
   for (const auto text : patterns) {
@@ -139,6 +150,8 @@ void LogReader::take(std::string_view key, const PrintedNumber& number) {
     if (number.value > fact.value) fact = number;
   } else if (current_ != nullptr) {
     current_->values[std::string(key)] = number;
+  } else {
+    log_.uncounted = true;
   }
 }
 

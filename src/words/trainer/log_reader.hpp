@@ -29,7 +29,16 @@ struct TrainerLog {
   double parameters = 0;             ///< sum over model parallel ranks
   std::int64_t parameter_lines = 0;  ///< ranks that have printed theirs
   bool numbered = false;             ///< a line had its number: {iteration:next} no longer counts
+  bool uncounted = false;            ///< a line had numbers of a train step, and none had begun
 };
+
+/// How much a number that is counted since the start grows from its first line to its last one.
+struct Growth {
+  double value = 0, steps = 0, rounding = 0;
+};
+/// None if fewer than two of the train steps have it.
+[[nodiscard]] std::optional<Growth> growth_of(
+    std::string_view key, std::span<const LoggedStep> steps);
 
 class LogReader {
  public:
