@@ -79,7 +79,9 @@ Result<void> check_unread(std::string_view trainer, const Settings& settings) {
 
 /// Words of a nested form are known by their last part: parallelism.tp as tp.
 bool decides(const LayoutWords& words, std::string_view name) {
-  if (words.deciding.contains(bare_name(name))) return true;
+  if (words.deciding.contains(bare_name(name)) ||
+      words.deciding.contains(std::string(of_command) + bare_name(name)))
+    return true;
   return !is_command_line(words.form) &&
       words.deciding.contains(bare_name(name.substr(name.rfind('.') + 1)));
 }
@@ -112,11 +114,11 @@ Result<std::map<std::string, std::string>> deciding(
   return found;
 }
 
-Result<std::string> script_as_flags(const LayoutWords& layout_words, std::string_view script) {
-  SHARDSWEEP_ASSIGN(const auto commands, commands_of_script(script));
-  std::string text;
+/// The same of all commands of a script.
+Result<std::map<std::string, std::string>> deciding(
+    const LayoutWords& layout_words, const Script& script) {
   std::map<std::string, std::string> said;
-  for (const ScriptCommand& command : commands) {
+  for (const ScriptCommand& command : script.commands) {
     SHARDSWEEP_ASSIGN(const auto words, deciding(layout_words, command));
     for (const auto& [name, value] : words) {
       const auto [before, fresh] = said.emplace(name, value);
@@ -125,6 +127,54 @@ Result<std::string> script_as_flags(const LayoutWords& layout_words, std::string
             fmt::format("{} is {} in one command of the script but {} in another", name,
                 before->second, value));
     }
+  }
+  return said;
+}
+
+/// The file of settings that the script writes and that has words of a layout; null: none. Of
+/// several the one that a command names.
+Result<const ScriptDocument*> document_of(const LayoutWords& words, const Script& script) {
+  std::vector<const ScriptDocument*> found;
+  for (const ScriptDocument& one : script.documents)
+    if (Settings::of(words, one.text).has_any(words.deciding)) found.push_back(&one);
+  const auto is_named = [&](const ScriptDocument* one) {
+    const std::string_view name = std::string_view(one->name).substr(one->name.rfind('/') + 1);
+    return std::any_of(
+        script.commands.begin(), script.commands.end(), [&](const ScriptCommand& command) {
+          return std::any_of(command.begin(), command.end(),
+              [&](const ScriptWord& word) { return word.text.ends_with(name); });
+        });
+  };
+  if (found.size() > 1 && std::any_of(found.begin(), found.end(), is_named))
+    std::erase_if(found, [&](const ScriptDocument* one) { return !is_named(one); });
+  if (found.size() > 1)
+    return fault(FaultKind::invalid_input,
+        fmt::format("the script writes {} and {}, which both have words of a layout; give one of "
+                    "them alone",
+            found.front()->name, found.back()->name));
+  if (!found.empty() && found.front()->unsure)
+    return fault(FaultKind::invalid_input,
+        fmt::format(
+            "{}: the script writes it in a branch; give its text alone", found.front()->name));
+  return found.empty() ? nullptr : found.front();
+}
+
+/// The document, and before it what the commands say beside it.
+Result<std::string> script_as_lines(
+    const LayoutWords& layout_words, const Script& script, const ScriptDocument& document) {
+  SHARDSWEEP_ASSIGN(const auto said, deciding(layout_words, script));
+  std::string text(of_command.substr(0, of_command.size() - 1));
+  text += ":\n";
+  for (const auto& [name, value] : said)
+    text += fmt::format("  {}: {}\n", std::string_view(name).substr(name.find_first_not_of('-')),
+        value.empty() ? "true" : value);
+  return text + document.text;
+}
+
+Result<std::string> script_as_flags(const LayoutWords& layout_words, const Script& script) {
+  SHARDSWEEP_TRY(deciding(layout_words, script));
+  std::string text;
+  for (const ScriptCommand& command : script.commands) {
     for (const ScriptWord& word : command) {
       // A value that is not known is no number; a flag that may be there decides nothing here.
       if (!word.unsure) text += word.text + ' ';
@@ -201,10 +251,17 @@ Result<TrainerLayout> layout_of(
 Result<TrainerLayout> layout_of_file(
     std::string_view trainer, std::string_view text, std::int64_t gpus) {
   SHARDSWEEP_ASSIGN(const LayoutWords* words, find_words(trainer));
-  if (text.find('$') == std::string_view::npos || !Settings::of(*words, text).is_command())
+  const bool has_document = has_here_document(text);
+  const bool is_command = Settings::of(*words, text).is_command();
+  if (!has_document && (text.find('$') == std::string_view::npos || !is_command))
     return layout_of(trainer, text, gpus);
-  SHARDSWEEP_ASSIGN(const std::string flags, script_as_flags(*words, text));
-  return layout_of(trainer, flags, gpus);
+  SHARDSWEEP_ASSIGN(const Script script, read_script(text));
+  SHARDSWEEP_ASSIGN(const ScriptDocument* document, document_of(*words, script));
+  if (document == nullptr && !is_command) return layout_of(trainer, text, gpus);
+  SHARDSWEEP_ASSIGN(const std::string said,
+      document == nullptr ? script_as_flags(*words, script)
+                          : script_as_lines(*words, script, *document));
+  return layout_of(trainer, said, gpus);
 }
 
 }  // namespace shardsweep

@@ -19,7 +19,8 @@
 // Texts have placeholders (text/placeholders.hpp), WHEN is an expression (text/expression.hpp). A
 // line of `reads` counts if all its names have a value: axes as read so far, `gpus`, names of lines
 // above, and words by their bare names (a-b and a.b as a_b; `has_WORD`: it is there, `is_WORD`: it
-// is on). dp follows from the GPUs, and a batch, micro-batches and their number from each other.
+// is on; `command_WORD`: of the command, in a script that writes the file). dp follows from the
+// GPUs, and a batch, micro-batches and their number from each other.
 #pragma once
 
 #include <cstdint>
@@ -43,6 +44,8 @@ inline constexpr std::string_view batch_name = "global_batch";
 /// Prefixes of a word's bare name in lines of `reads`: is it there, and is it on?
 inline constexpr std::string_view asks_if_there = "has_";
 inline constexpr std::string_view asks_if_on = "is_";
+/// Prefix of a word of the command beside a file that a script writes: command_a_b for --a-b.
+inline constexpr std::string_view of_command = "command_";
 
 /// True for words of a command line, false for nested keys of a file.
 [[nodiscard]] constexpr bool is_command_line(WordsForm form) {

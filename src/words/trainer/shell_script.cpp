@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Decision: No shell is run, because a launch script trains. Of the shell's language this knows
 // what launch scripts are made of: assignments, arrays, defaults (${X:-2}), whole numbers
-// ($((A*B))), and where a branch begins and ends. Anything else leaves a $ behind.
+// ($((A*B))), here documents, and where a branch begins and ends. Anything else leaves a $ behind.
 #include "trainer/shell_script.hpp"
 
 #include "text/expression.hpp"
+#include "text/pieces.hpp"
 
 #include <algorithm>
 #include <array>
@@ -38,21 +39,47 @@ constexpr std::array<std::string_view, 3> opening_loop{"for", "while", "until"};
 constexpr std::array<std::string_view, 3> closing{"fi", "esac", "done"};
 constexpr std::array<std::string_view, 9> passing{
     "then", "else", "elif", "do", "!", "{", "}", "time", "exec"};
-constexpr std::array<std::string_view, 5> declaring{
-    "export", "local", "declare", "readonly", "typeset"};
+constexpr std::array<std::string_view, 6> declaring{
+    "export", "local", "declare", "readonly", "typeset", "let"};
+constexpr std::array<std::string_view, 3> testing{"[", "[[", "test"};
+constexpr std::array<std::string_view, 4> settings_endings{".json", ".yaml", ".yml", ".toml"};
 constexpr std::array<std::string_view, 7> harmless{":", "echo", "printf", "[", "[[", "test", "set"};
+
+/// `<<WORD`, `<<-WORD`, `<< 'WORD'`: what a here document ends with. YAML's `<<: *anchor` is none.
+struct HereDocument {
+  std::string end;
+  bool cuts_tabs = false;
+  bool is_literal = false;  ///< the word is quoted, so no variable is filled in
+  std::size_t length = 0;   ///< bytes of the mark
+};
+std::optional<HereDocument> here_document(std::string_view text) {
+  if (!text.starts_with("<<") || text.starts_with("<<<")) return std::nullopt;
+  std::size_t at = 2;
+  HereDocument here;
+  here.cuts_tabs = text.substr(at).starts_with('-');
+  at += here.cuts_tabs ? 1 : 0;
+  while (at < text.size() && is_blank(text[at]))
+    ++at;
+  const auto is_quote = [&] {
+    return at < text.size() && std::string_view("'\"\\").find(text[at]) != std::string_view::npos;
+  };
+  here.is_literal = is_quote();
+  for (; at < text.size() && (goes_on_name(text[at]) || is_quote()); ++at)
+    if (!is_quote()) here.end += text[at];
+  here.length = at;
+  if (here.end.empty() || !begins_name(here.end.front())) return std::nullopt;
+  return here;
+}
 
 class Reader {
  public:
   explicit Reader(std::string_view text) : text_(text) {}
 
-  Result<std::vector<ScriptCommand>> read() {
-    while (at_ < text_.size())
-      step();
-    end_statement();
+  Result<Script> read() {
+    read_all();
     if (open_quote_)
       return fault(FaultKind::invalid_input, "the script has a quote without its other");
-    return std::move(commands_);
+    return std::move(script_);
   }
 
  private:
@@ -60,6 +87,12 @@ class Reader {
 
   [[nodiscard]] char now() const { return text_[at_]; }
   [[nodiscard]] bool is_next(char c) const { return at_ + 1 < text_.size() && text_[at_ + 1] == c; }
+
+  void read_all() {
+    while (at_ < text_.size())
+      step();
+    end_statement();
+  }
 
   void step() {
     const char c = now();
@@ -73,16 +106,94 @@ class Reader {
       const bool depends = is_next(c);  // && and ||
       at_ += depends ? 2 : 1;
       end_statement();
-      after_condition_ = depends;
+      after_condition_ = depends && tested_ != (c == '&');
     } else if (c == '\n' || c == ';' || c == '(' || c == ')') {
       ++at_;
+      const std::string file = here_.empty() || c != '\n' ? "" : file_of_settings();
       end_statement();
+      if (c == '\n') read_documents(file);
+    } else if (auto here = here_document(text_.substr(at_))) {
+      at_ += here->length;
+      here_.push_back(*std::move(here));
     } else if (c == '<' || c == '>') {
       while (at_ < text_.size() && (now() == '<' || now() == '>' || now() == '&'))
         ++at_;
     } else {
       statement_.push_back(read_word());
     }
+  }
+
+  // ---- here documents
+
+  /// The word of the statement that names such a file; empty: none does.
+  [[nodiscard]] std::string file_of_settings() const {
+    for (const Words& words : statement_)
+      for (const std::string_view ending : settings_endings)
+        if (words.back().text.ends_with(ending)) return words.back().text;
+    return {};
+  }
+
+  /// Reads those that the line before has announced. One that is no file of settings is a script.
+  void read_documents(const std::string& file) {
+    for (const HereDocument& here : std::exchange(here_, {})) {
+      std::string body;
+      for (bool goes_on = at_ < text_.size(); goes_on;) {
+        const auto end = std::min(text_.find('\n', at_), text_.size());
+        std::string_view line = text_.substr(at_, end - at_);
+        if (here.cuts_tabs) line.remove_prefix(std::min(line.find_first_not_of('\t'), line.size()));
+        at_ = std::min(end + 1, text_.size());
+        const bool is_end = trimmed(line) == here.end;
+        goes_on = !is_end && at_ < text_.size();
+        if (!is_end) body += std::string(line) + '\n';
+      }
+      if (!file.empty()) {
+        const bool unsure = branches_ > 0 || loops_ > 0;
+        script_.documents.push_back({file, here.is_literal ? body : document_of(body), unsure});
+        continue;
+      }
+      if (!here.is_literal) {  // \$NAME is for the shell that reads it
+        for (auto at = body.find("\\$"); at != std::string::npos; at = body.find("\\$", at))
+          body.erase(at, 1);
+      }
+      // What is no script, such as a note, may have an apostrophe.
+      const bool was_open = open_quote_;
+      within(body, [&] { read_all(); });
+      open_quote_ = was_open;
+    }
+  }
+
+  /// A body with the script's variables filled in.
+  std::string document_of(std::string_view body) {
+    std::string out;
+    within(body, [&] {
+      while (at_ < text_.size()) {
+        if (now() == '\\' && at_ + 1 < text_.size() &&
+            std::string_view("$`\\").find(text_[at_ + 1]) != std::string_view::npos) {
+          out += text_[at_ + 1];
+          at_ += 2;
+        } else if (now() == '$') {
+          std::string_view blank;
+          for (const ScriptWord& word : read_dollar(0)) {
+            out += std::string(blank) + (word.unsure ? "$?" : word.text);
+            blank = " ";
+          }
+        } else {
+          out += now();
+          ++at_;
+        }
+      }
+    });
+    return out;
+  }
+
+  /// Does something with another text in place of the script's.
+  template <typename Do>
+  void within(std::string_view text, const Do& act) {
+    const auto outer_text = std::exchange(text_, text);
+    const auto outer_at = std::exchange(at_, 0);
+    act();
+    text_ = outer_text;
+    at_ = outer_at;
   }
 
   // ---- words
@@ -241,24 +352,22 @@ class Reader {
   /// A default, which may name variables itself.
   Words filled(std::string_view text, int depth) {
     if (depth > deepest_default) return unknown("{...}");
-    const auto outer_text = std::exchange(text_, text);
-    const auto outer_at = std::exchange(at_, 0);
     Words words(1);
-    while (at_ < text_.size()) {
-      if (now() == '"' || now() == '\'') {
-        ++at_;
-      } else if (std::isspace(static_cast<unsigned char>(now())) != 0) {
-        words.emplace_back();
-        ++at_;
-      } else if (now() == '$') {
-        append(words, read_dollar(depth));
-      } else {
-        words.back().text += now();
-        ++at_;
+    within(text, [&] {
+      while (at_ < text_.size()) {
+        if (now() == '"' || now() == '\'') {
+          ++at_;
+        } else if (std::isspace(static_cast<unsigned char>(now())) != 0) {
+          words.emplace_back();
+          ++at_;
+        } else if (now() == '$') {
+          append(words, read_dollar(depth));
+        } else {
+          words.back().text += now();
+          ++at_;
+        }
       }
-    }
-    text_ = outer_text;
-    at_ = outer_at;
+    });
     return words;
   }
 
@@ -336,8 +445,19 @@ class Reader {
         break;
       }
     }
+    tested_ = test_of(words, first);
     run(std::move(words), first);
     after_condition_ = false;
+  }
+  /// `[ -z "$NAME" ]` and `[ -n "$NAME" ]` ask, as ${NAME:-…} does, for a variable that the script
+  /// may be given. The answer for one that is not; none: it is another statement.
+  static std::optional<bool> test_of(const std::vector<Words>& words, std::size_t first) {
+    if (words.size() < first + 3 || !is_one_of(words[first].front().text, testing))
+      return std::nullopt;
+    const std::string& question = words[first + 1].front().text;
+    const bool is_unset = words[first + 2].front().text.starts_with('$');
+    if (!is_unset || (question != "-z" && question != "-n")) return std::nullopt;
+    return question == "-z";
   }
 
   void run(std::vector<Words> words, std::size_t first) {
@@ -359,24 +479,32 @@ class Reader {
     const bool tells = std::any_of(command.begin(), command.end(), [](const ScriptWord& word) {
       return word.text.starts_with("--") || word.text.find('=') != std::string::npos;
     });
-    if (tells) commands_.push_back(std::move(command));
+    if (tells) script_.commands.push_back(std::move(command));
   }
 
   std::string_view text_;
   std::size_t at_ = 0;
   std::vector<Words> statement_;
   std::map<std::string, Words, std::less<>> variables_;
-  std::vector<ScriptCommand> commands_;
+  std::vector<HereDocument> here_;  // announced, to be read behind this line
+  Script script_;
   int branches_ = 0;
   int loops_ = 0;
   bool after_condition_ = false;
+  std::optional<bool> tested_;  // answer of the last statement, if it was such a question
   bool open_quote_ = false;
 };
 
 }  // namespace
 
-Result<std::vector<ScriptCommand>> commands_of_script(std::string_view text) {
+Result<Script> read_script(std::string_view text) {
   return Reader(text).read();
+}
+
+bool has_here_document(std::string_view text) {
+  for (auto at = text.find("<<"); at != std::string_view::npos; at = text.find("<<", at + 1))
+    if (here_document(text.substr(at))) return true;
+  return false;
 }
 
 }  // namespace shardsweep

@@ -20,8 +20,22 @@ struct ScriptWord {
 };
 using ScriptCommand = std::vector<ScriptWord>;
 
-/// Commands that have a word with '--' or '=' in it, in their order. A quote keeps words together
-/// for the shell and not here; a quote without its other is a fault.
-[[nodiscard]] Result<std::vector<ScriptCommand>> commands_of_script(std::string_view text);
+/// A file of settings that the script writes by a here document: `cat >ds.json <<EOF`.
+struct ScriptDocument {
+  std::string name, text;
+  bool unsure = false;  ///< the script writes it in some branch only
+};
+
+struct Script {
+  /// Commands that have a word with '--' or '=' in it, in their order, those of a here document
+  /// that is no file of settings among them.
+  std::vector<ScriptCommand> commands;
+  std::vector<ScriptDocument> documents;
+};
+
+/// A quote keeps words together for the shell and not here; a quote without its other is a fault.
+[[nodiscard]] Result<Script> read_script(std::string_view text);
+/// True if a here document begins in the text.
+[[nodiscard]] bool has_here_document(std::string_view text);
 
 }  // namespace shardsweep
