@@ -115,7 +115,7 @@ inline constexpr auto table = std::to_array<AxisInfo>({
      Use::cell | Use::shown,
      "tokens per sample",
      get_point<&Point::seq_len>, set_point<&Point::seq_len>},
-    {"dtype", AxisKind::word, Words(dtype_words), {}, 0, 4, 0, false, keyed, 0, "",
+    {"dtype", AxisKind::word, Words(dtype_words), {}, 0, 5, 0, false, keyed, 0, "",
      Use::shown,
      "type of weights and activations; fp8: of the layers' products, by current or delayed scaling",
      get_point<&Point::dtype>, set_point<&Point::dtype>},

@@ -156,23 +156,24 @@ static_assert(shape_fields.back().member != nullptr);
 
 /// fp8: the layers' products in FP8 with current scaling, fp8_delayed: with delayed scaling;
 /// all else as in bf16.
-enum class Dtype : std::uint8_t { bf16, fp32, fp64, fp8, fp8_delayed };
-inline constexpr std::array<std::string_view, 5> dtype_words{
-    "bf16", "fp32", "fp64", "fp8", "fp8-delayed"};
+enum class Dtype : std::uint8_t { bf16, fp32, fp64, fp8, fp8_delayed, fp16 };
+inline constexpr std::array<std::string_view, 6> dtype_words{
+    "bf16", "fp32", "fp64", "fp8", "fp8-delayed", "fp16"};
 [[nodiscard]] constexpr bool is_fp8(Dtype dtype) {
   return dtype == Dtype::fp8 || dtype == Dtype::fp8_delayed;
 }
 /// Weights and activations in 16 bits, beside which fp32 masters are kept.
 [[nodiscard]] constexpr bool is_half(Dtype dtype) {
-  return dtype == Dtype::bf16 || is_fp8(dtype);
+  return dtype == Dtype::bf16 || dtype == Dtype::fp16 || is_fp8(dtype);
 }
 /// Bytes of a weight, or of an activation that is kept.
 [[nodiscard]] constexpr std::int64_t bytes_of(Dtype dtype) {
   return is_half(dtype) ? 2 : dtype == Dtype::fp32 ? 4 : 8;
 }
-/// Rates are those of a format, whatever its scaling.
+/// Rates are those of a format, whatever its scaling; both formats of 16 bits have one.
 inline constexpr std::array<std::string_view, 4> peak_words{"bf16", "fp32", "fp64", "fp8"};
 [[nodiscard]] constexpr std::size_t peak_index(Dtype dtype) {
+  if (dtype == Dtype::fp16) dtype = Dtype::bf16;
   return static_cast<std::size_t>(is_fp8(dtype) ? Dtype::fp8 : dtype);
 }
 

@@ -6,6 +6,7 @@
 #include "sweep/trainer_command.hpp"
 #include "text/characters.hpp"
 #include "text/placeholders.hpp"
+#include "text/shell.hpp"
 #include "text/underscored.hpp"
 #include "trainer/configuration.hpp"
 #include "trainer/layout_writer.hpp"
@@ -183,7 +184,10 @@ class UntoldFinder {
     const std::int64_t value = *values.begin();
     if (axis.name == "dp" || is_usual(axis, value)) return true;
     const std::int64_t other = value != axis.default_value ? axis.default_value : value + 1;
-    return tells_apart(axis.name, {value, other}, &axis) || says_each_value(axis) ||
+    std::set<std::int64_t> apart{value, other};
+    // Where a word tells bf16 alone, whatever else is asked for trains in fp32.
+    if (axis.name == "dtype") apart.insert(static_cast<std::int64_t>(Dtype::fp32));
+    return tells_apart(axis.name, apart, &axis) || says_each_value(axis) ||
         stands_there(axis, value) || has_flags_of(axis, value);
   }
   /// Tells if the trainer uses this value without being told, or can't begin without being told.
@@ -260,8 +264,11 @@ class UntoldFinder {
 
   [[nodiscard]] std::vector<std::string> texts_to_read(const Placeholders& values) const {
     Words said = words(values);
-    if (is_command_line(layout_words_of(trainer_.told_as()).form))
+    if (is_command_line(layout_words_of(trainer_.told_as()).form)) {
+      for (std::string& word : said.argv)
+        if (word.find(' ') != std::string::npos) word = shell_quoted(word);
       return {fmt::format("{}", fmt::join(said.argv, " "))};
+    }
     said.others.resize(trainer_.files.size());
     return said.others;
   }

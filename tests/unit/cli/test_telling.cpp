@@ -182,6 +182,20 @@ TEST_CASE("what follows from axes that are told need not be told") {
   CHECK(untold_axes(sweep, batches).empty());
 }
 
+TEST_CASE("a section of overrides in one word, with blanks, tells what follows from it") {
+  SweepSpec sweep = sweep_of_trainer("olmo-core");  // it splits the sequence wherever it has tp
+  sweep.runner.trainer.argv = {"train", "train_module.rank_microbatch_size={micro_batch*seq_len}",
+      "train_module.max_sequence_length={seq_len}",
+      "data_loader.global_batch_size={global_batch*seq_len}", "train_module.dp_config.name=ddp",
+      "{tp>1?train_module.tp_config={degree: {tp}}}", "train_module.ac_config=null"};
+  auto trials = product_of({{"tp", {1, 2}}});
+  for (PlannedTrial& trial : trials) {
+    Layout& layout = trial.point.layout;
+    layout.sequence_parallel = layout.tp > 1;
+  }
+  CHECK(names_of(untold_axes(sweep, trials)) == std::vector<std::string>{});
+}
+
 TEST_CASE("a conditional word tells no more values apart than it has") {
   SweepSpec sweep = sweep_of_trainer("megatron");
   sweep.runner.trainer.argv.emplace_back("{zero=1?--use-distributed-optimizer}");
