@@ -115,6 +115,114 @@ def nanotron():
     return ask
 
 
+def written(files):
+    """The path of the only file, which is there."""
+    name, text = next(iter(files.items()))
+    os.makedirs(os.path.dirname(name), exist_ok=True)
+    with open(name, "w", encoding="utf-8") as kept:
+        kept.write(text)
+    return name
+
+
+def replaced(words, emitted):
+    """Overrides, with those of the other text in place of their namesakes."""
+    others = shlex.split(emitted)
+    names = {one.split("=")[0] for one in others}
+    return [one for one in words if one.split("=")[0] not in names] + others
+
+
+def primus():
+    """Its loader of presets, and Megatron-LM's checks of what comes of them."""
+    import pathlib
+    import yaml
+    from megatron.training.arguments import core_transformer_config_from_args, validate_args
+    from primus.backends.megatron import argument_builder
+    from primus.core.config.primus_config import get_module_config, load_primus_config
+
+    def ask(_, files, world, emitted):
+        name = written(files)
+        told = yaml.safe_load(next(iter(files.values())))
+        with open(name, "w", encoding="utf-8") as kept:
+            yaml.safe_dump(merged(told, yaml.safe_load(emitted) or {}), kept)
+        os.environ |= {"WORLD_SIZE": str(world), "RANK": "0", "LOCAL_RANK": "0", "MASTER_ADDR": "a", "MASTER_PORT": "1"}
+        config = load_primus_config(pathlib.Path(name), types.SimpleNamespace(config=name))
+        params = get_module_config(config, "pre_trainer").params
+        with open("primus/configs/modules/megatron/primus_megatron_module.yaml", encoding="utf-8") as kept:
+            own = yaml.safe_load(kept)
+        unknown = set(told["modules"]["pre_trainer"]["overrides"]) - own.keys() - argument_builder._load_megatron_defaults().keys()
+        assert not unknown, f"it has no {unknown}"
+        args = argument_builder.MegatronArgBuilder().update(params).finalize()
+        validate_args(args)
+        args.apply_rope_fusion = False  # for want of Transformer Engine here
+        core_transformer_config_from_args(args)
+    return ask
+
+
+def olmo_core():
+    import runpy
+    import olmo_core.distributed.parallel as parallel
+    import torch
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+    script = runpy.run_path("src/examples/llm/train.py", run_name="script")
+
+    def ask(argv, _, world, emitted):
+        sys.argv = ["train.py", *replaced(argv[1:], emitted)]
+        config = script["build_config"](*script["parser_args"]())
+        told = config.train_module
+        if torch.distributed.is_initialized():
+            torch.distributed.destroy_process_group()
+        torch.distributed.init_process_group("fake", store=FakeStore(), rank=0, world_size=world)
+        parallel._WORLD_MESH = None
+        mesh = parallel.build_world_mesh(dp=told.dp_config, tp=told.tp_config, cp=told.cp_config, pp=told.pp_config,
+                                         ep=told.ep_config, device_type="cpu")
+        dp = parallel.get_dp_mesh(mesh).size()
+        assert config.data_loader.global_batch_size % (told.rank_microbatch_size * dp) == 0
+        if told.pp_config:
+            told.pp_config.get_split_points(config.model.n_layers)
+        assert config.model.num_params > 0
+    return ask
+
+
+def axolotl():
+    """Its schema, with keys of its own alone, and its split of the GPUs."""
+    import yaml
+    from axolotl.utils.distributed import _get_parallel_config_kwargs
+    from axolotl.utils.schemas.config import AxolotlConfigWCapabilities, EnvCapabilities, GPUCapabilities
+
+    def ask(_, files, world, emitted):
+        told = merged(yaml.safe_load(next(iter(files.values()))), yaml.safe_load(emitted) or {})
+        unknown = told.keys() - AxolotlConfigWCapabilities.model_fields.keys()
+        assert not unknown, f"it has no {unknown}"
+        config = AxolotlConfigWCapabilities(
+            **{key: one for key, one in told.items() if one is not None}, env_capabilities=EnvCapabilities(torch_version="2.12.0"),
+            capabilities=GPUCapabilities(bf16=True, fp8=True, n_gpu=world, compute_capability="sm_90", tf32=True))
+        sizes = _get_parallel_config_kwargs(world, config.tensor_parallel_size, config.context_parallel_size,
+                                            config.dp_shard_size, config.dp_replicate_size, bool(config.fsdp_config))
+        product = 1
+        for one in sizes.values():
+            product *= one
+        assert product == world, sizes
+    return ask
+
+
+def ms_swift():
+    """The types and choices of its words. What follows from them needs a model of Hugging Face."""
+    from swift.megatron.arguments import MegatronPretrainArguments
+    from transformers import HfArgumentParser
+    parser = HfArgumentParser(MegatronPretrainArguments)
+
+    def ask(argv, _, world, emitted):
+        words = [part for one in argv[2:] for part in (one.split("=", 1) if one.startswith("--") else [one])]
+        others = [part for one in shlex.split(emitted) for part in one.split("=", 1)]
+        told, rest = parser.parse_known_args([*words, *others])
+        assert not rest, rest
+        parts = told.tensor_model_parallel_size * told.pipeline_model_parallel_size * told.context_parallel_size
+        assert world % parts == 0 and told.global_batch_size % (world // parts * told.micro_batch_size) == 0
+        experts = told.expert_model_parallel_size * told.expert_tensor_parallel_size * told.pipeline_model_parallel_size
+        assert world % experts == 0
+    return ask
+
+
 def main():
     trainer, checkout = sys.argv[1:]
     resource.setrlimit(resource.RLIMIT_AS, (nursery.MEMORY_B, nursery.MEMORY_B))
@@ -122,7 +230,8 @@ def main():
     sys.path.insert(0, checkout)
     out = sys.stdout
     with contextlib.redirect_stdout(sys.stderr):
-        ask = {one.__name__: one for one in (torchtitan, picotron, deepspeed, megatron, nanotron)}[trainer]()
+        ask = {one.__name__: one for one in (
+            torchtitan, picotron, deepspeed, megatron, nanotron, primus, olmo_core, axolotl, ms_swift)}[trainer.replace("-", "_")]()
     for line in sys.stdin:
         told = json.loads(line)
         os.environ |= told["env"]

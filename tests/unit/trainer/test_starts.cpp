@@ -29,6 +29,8 @@ TEST_CASE("a new sweep has its trainer's own words for what it tells") {
     CHECK(find_trainer(start.name) != nullptr);
     // Since August 2026 it counts tokens, by options of other names; the table is of before.
     if (start.name == "torchtitan") continue;
+    // Its words are written out of the table.
+    if (start.rest.find("@LAYOUT@") != std::string::npos) continue;
     const auto models = models_of(start);
     const std::string rest = *rest_of(start, models.empty() ? "tiny" : models.front());
     // Its own program has flags for what DeepSpeed's configuration calls otherwise.
@@ -50,8 +52,7 @@ TEST_CASE("a new sweep has its trainer's own words for what it tells") {
 
 TEST_CASE("a new sweep says for which versions it is, and where its samples come from") {
   // The program is a user's own, or no start was tried.
-  const std::set<std::string_view> without{
-      "axolotl", "hf-trainer", "maxtext", "ms-swift", "olmo-core", "primus"};
+  const std::set<std::string_view> without{"hf-trainer", "maxtext"};
   for (const std::string_view trainer : configurable_trainers()) {
     CAPTURE(trainer);
     CHECK(trainer_file(trainer).start.rest.empty() == without.contains(trainer));

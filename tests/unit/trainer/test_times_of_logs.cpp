@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <vector>
 
 using namespace shardsweep;
 
@@ -130,4 +131,91 @@ TEST_CASE("what was given is not asked for") {
   CHECK(of_samples({}).ends_with("give --gpus and --seq-len."));
   CHECK(of_samples({.gpus = 8}).ends_with("give --seq-len."));
   CHECK(of_samples({.seq_len = 2048}).ends_with("give --gpus."));
+}
+
+TEST_CASE("a progress bar of whole seconds tells the mean of its train steps, not one of them") {
+  std::string text;
+  for (int step = 1; step <= 30; ++step)
+    text += fmt::format("Epoch 0: |   | {}/? [00:{:02}<00:00,  0.57it/s, train_loss=2.50]\n", step,
+        1 + step * 7 / 4);
+  const JudgedLog log = judge_log(log_of_lines("lightning", text));
+  CHECK(log.faults.empty());
+  REQUIRE(log.measurement.train_step_ms);
+  CHECK(*log.measurement.train_step_ms == doctest::Approx(1750).epsilon(0.02));
+  CHECK(log.measurement.resolution > 0.01);
+  CHECK(log.measurement.steps == 28);
+}
+
+TEST_CASE("tokens per train step follow from their count since the start") {
+  std::string text;
+  for (int step = 1; step <= 6; ++step)
+    text += fmt::format(
+        "{{'loss': '2.5', 'num_input_tokens_seen': {}, 'train_runtime': '{}.5', "
+        "'train_tokens_per_second': '1'}}\n",
+        4096 * step, 2 * step);
+  const JudgedLog log = judge_log(log_of_lines("hf-trainer", text), {.gpus = 2});
+  CHECK(log.faults.empty());
+  REQUIRE(log.measurement.tokens_per_s_per_gpu);
+  CHECK(*log.measurement.tokens_per_s_per_gpu == doctest::Approx(1024));
+}
+
+TEST_CASE("a pattern that takes no train step's number is told which one is missing") {
+  auto reader = LogReader::make(std::vector<std::string_view>{"'loss': '{loss}'"});
+  REQUIRE(reader);
+  reader->read("{'loss': '5.566', 'grad_norm': '1'}");
+  const JudgedLog log = judge_log(reader->finish());
+  REQUIRE_FALSE(log.faults.empty());
+  CHECK(log.faults.front().find("{iteration:next}") != std::string::npos);
+}
+
+TEST_CASE(
+    "five lies about a mixture's shape and layout are seen in what Megatron-LM says of itself") {
+  const std::string honest =
+      "  expert_model_parallel_size ...................... 2\n"
+      "  expert_tensor_parallel_size ..................... 2\n"
+      "  moe_ffn_hidden_size ............................. 64\n"
+      "  moe_router_topk ................................. 2\n"
+      "  num_experts ..................................... 4\n"
+      "  num_query_groups ................................ 2\n";
+  const ExpectedRun asked{.tp = 2,
+      .axes = {{"ep", "2"}, {"expert_tp", "0"}, {"expert_ffn", "64"}, {"experts_per_token", "2"},
+          {"experts", "4"}, {"kv_heads", "2"}}};
+  CHECK(judge_facts(log_of_lines("megatron", honest), asked).empty());
+  const std::tuple<std::string_view, std::string_view, std::string_view> lies[] = {
+      {"parallel_size ...................... 2", "parallel_size ...................... 1",
+          "It ran with ep 1, and 2 was asked for"},
+      {"parallel_size ..................... 2", "parallel_size ..................... 1",
+          "It ran with expert_tp 1, and tp, which is 2, was asked for"},
+      {"size ............................. 64", "size ............................. 128",
+          "It ran with expert_ffn 128, and 64 was asked for"},
+      {"topk ................................. 2", "topk ................................. 1",
+          "It ran with experts_per_token 1, and 2 was asked for"},
+      {"experts ..................................... 4", "experts ... 8",
+          "It ran with experts 8, and 4 was asked for"},
+      {"groups ................................ 2", "groups ................................ 4",
+          "It ran with kv_heads 4, and 2 was asked for"}};
+  for (const auto& [from, to, why] : lies) {
+    std::string lie = honest;
+    lie.replace(lie.find(from), from.size(), to);
+    const auto faults = judge_facts(log_of_lines("megatron", lie), asked);
+    REQUIRE(faults.size() == 1);
+    CHECK(faults.front().starts_with(why));
+  }
+  CHECK(judge_facts(log_of_lines("megatron", honest), {.axes = {{"experts", "0"}}}).size() == 1);
+}
+
+TEST_CASE("a speed that later train steps alone print is not held against the times of all") {
+  // AMD's Primus leaves it out of the first two lines (log_avg_skip_iterations).
+  std::string text;
+  for (const auto& [step, times, speed] : {std::tuple(1, "1082.2 |", ""), {2, "1490.7 |", ""},
+           {3, "1665.8/1665.8 |", "307.4/307.4"}, {4, "976.4/1321.1 |", "524.4/387.6"}})
+    text += fmt::format(
+        " iteration {}/ 4 | consumed samples: {} | elapsed time per iteration (ms): {} "
+        "tokens/s/GPU inst/harmonic mean: {} | global batch size: 16 | lm loss: 5.9E+00 |\n",
+        step, 16 * step, times, speed);
+  const JudgedLog log =
+      judge_log(log_of_lines("primus", text), {.gpus = 2, .seq_len = 64, .tokens_per_step = 1024});
+  CHECK(log.faults.empty());
+  REQUIRE(log.measurement.train_step_ms);
+  CHECK(*log.measurement.train_step_ms == doctest::Approx(1490.7));
 }
