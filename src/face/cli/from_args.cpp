@@ -109,7 +109,7 @@ void add_predicted(Table& table, const PlannedSweep& planned, const Point& point
   const double speed = own.tokens_per_s_per_gpu;
   table.rows.push_back({model.name, point.layout.world(), std::int64_t{point.seq_len},
       layout_text(point), state, positive(speed), Value(own.memory_bytes),
-      speed > 0 ? Value(rank_of(speed, speeds)) : Value(),
+      speed > 0 && best > 0 ? Value(rank_of(speed, speeds)) : Value(),
       speeds.empty() ? Value() : Value(static_cast<std::int64_t>(speeds.size())),
       fastest == nullptr ? Value() : Value(layout_text(fastest->point)),
       speed > 0 && best > 0 ? Value(1 - speed / best) : Value()});
@@ -207,9 +207,8 @@ Result<ExitCode> rank_in_plan(const Session& session, const PlannedSweep& planne
             layout_text(wanted), counted(wanted.gpus(), "GPU"), planned.sweep.name));
   const bool any_speed = std::any_of(planned.plan.trials.begin(), planned.plan.trials.end(),
       [](const auto& trial) { return trial.prediction.tokens_per_s_per_gpu > 0; });
-  if (!any_speed)
-    say("The cluster file has no speed of its GPUs, so no layout is predicted to be faster "
-        "than "
+  if (!any_speed && !planned.plan.trials.empty())
+    say("The cluster file has no speed of its GPUs, so no layout is predicted to be faster than "
         "another.");
   return print_table(table,
       table_style(session,
