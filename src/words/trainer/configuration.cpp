@@ -50,6 +50,7 @@ Result<void> check_whose(
     for (const std::string_view other : configurable_trainers()) {
       const std::string_view word = word_of_axis(other, axis);
       if (word.empty() || words.deciding.contains(bare_name(word)) || !settings.has(word) ||
+          settings.plain(std::string(of_command) + bare_name(word)) != nullptr ||
           settings.text(word) == "1")
         continue;
       return fault(FaultKind::invalid_input,

@@ -169,14 +169,12 @@ class Judge {
     contradict(name, logged, asked);
   }
   void contradict(std::string_view name, const auto& logged, std::string_view asked) {
-    const double tp = known(expected_.tp, "tp");
-    const std::string as_many = name == "expert_tp" && asked == "0" && tp > 0
-        ? fmt::format("tp, which is {:.0f},", tp)
-        : std::string(asked);
+    const bool is_tp = name == "expert_tp" && asked == "0" && known(expected_.tp, "tp") > 0;
+    const std::string as_many = fmt::format("tp, which is {:.0f},", known(expected_.tp, "tp"));
     fault(
         fmt::format("The log says {} {}, but {} was asked for. If this is right, write "
                     "'unchecked: [axes]'.",
-            name, logged, as_many));
+            name, logged, is_tp ? as_many : asked));
   }
 
   /// dp, or its product with any of the other degrees: those that a trainer was not told of.
@@ -556,6 +554,14 @@ class Judge {
     return samples > 0 ? samples : counted ? counted->value / counted->steps : 0;
   }
 
+  /// Median of the train steps that print a speed too: one over others differs by itself.
+  [[nodiscard]] double ms_beside_speeds() const {
+    std::vector<double> ms;
+    for (const LoggedStep* step : timed_)
+      if (value(*step, "tokens_per_s") || value(*step, "tokens_per_s_per_gpu"))
+        ms.push_back(value(*step, "step_ms").value_or(0));
+    return ms.empty() ? 0 : quantile(std::move(ms), 0.5);
+  }
   void measure_speed() {
     auto& to = judged_.measurement;
     const double tokens = tokens_per_step();
@@ -574,12 +580,10 @@ class Judge {
       to.resolution = resolution;
       if (to.steps == 0) to.steps = static_cast<std::int64_t>(timed_.size());
     }
-    // Medians over other train steps differ by themselves.
-    const bool is_whole = std::all_of(timed_.begin(), timed_.end(), [&](const LoggedStep* step) {
-      return value(*step, "tokens_per_s") || value(*step, "tokens_per_s_per_gpu");
-    });
-    if (is_whole && speeds_agree(gpus) && from_time && printed)
-      compare(*from_time, *printed, resolution);
+    if (speeds_agree(gpus) && from_time && printed) {
+      const double ms = ms_beside_speeds();
+      compare(ms > 0 ? tokens / gpus / (ms * 1e-3) : *from_time, *printed, resolution);
+    }
     if (!to.train_step_ms && printed && tokens > 0 && gpus > 0)
       to.train_step_ms = 1e3 * tokens / gpus / *printed;
     measure_time_by_stamps();
