@@ -75,10 +75,8 @@ class Judge {
   JudgedLog judge() {
     if (log_.steps.empty()) {
       fault(log_.uncounted
-              ? "Its lines have numbers of train steps, and no pattern takes which train step it "
-                "is. "
-                "Write {iteration} where a line has its number, or else {iteration:next} into the "
-                "pattern of the line that each train step prints once."
+              ? "No pattern takes which train step a line is of. Write {iteration} for "
+                "its number, or {iteration:next} into one of the lines that have none."
               : "The log has no train step that this reader knows.");
       judged_.will_repeat = true;
       measure_memory();
@@ -169,12 +167,11 @@ class Judge {
     contradict(name, logged, asked);
   }
   void contradict(std::string_view name, const auto& logged, std::string_view asked) {
-    const bool is_tp = name == "expert_tp" && asked == "0" && known(expected_.tp, "tp") > 0;
-    const std::string as_many = fmt::format("tp, which is {:.0f},", known(expected_.tp, "tp"));
+    const std::string tp = fmt::format("tp, which is {:.0f},", known(expected_.tp, "tp"));
     fault(
         fmt::format("The log says {} {}, but {} was asked for. If this is right, write "
                     "'unchecked: [axes]'.",
-            name, logged, is_tp ? as_many : asked));
+            name, logged, name == "expert_tp" && asked == "0" ? tp : asked));
   }
 
   /// dp, or its product with any of the other degrees: those that a trainer was not told of.
@@ -554,13 +551,16 @@ class Judge {
     return samples > 0 ? samples : counted ? counted->value / counted->steps : 0;
   }
 
-  /// Median of the train steps that print a speed too: one over others differs by itself.
-  [[nodiscard]] double ms_beside_speeds() const {
-    std::vector<double> ms;
-    for (const LoggedStep* step : timed_)
-      if (value(*step, "tokens_per_s") || value(*step, "tokens_per_s_per_gpu"))
-        ms.push_back(value(*step, "step_ms").value_or(0));
-    return ms.empty() ? 0 : quantile(std::move(ms), 0.5);
+  /// Tokens of a GPU in a train step by its own speed and time; 0: no step prints both.
+  [[nodiscard]] double tokens_by_speed(double gpus) const {
+    std::vector<double> tokens;
+    for (const LoggedStep* step : timed_) {
+      const double all = value(*step, "tokens_per_s").value_or(0) / gpus;
+      const double speed = value(*step, "tokens_per_s_per_gpu").value_or(all);
+      if (const auto ms = value(*step, "step_ms"); ms && speed > 0)
+        tokens.push_back(speed * *ms * 1e-3);
+    }
+    return tokens.empty() ? 0 : quantile(std::move(tokens), 0.5);
   }
   void measure_speed() {
     auto& to = judged_.measurement;
@@ -581,8 +581,8 @@ class Judge {
       if (to.steps == 0) to.steps = static_cast<std::int64_t>(timed_.size());
     }
     if (speeds_agree(gpus) && from_time && printed) {
-      const double ms = ms_beside_speeds();
-      compare(ms > 0 ? tokens / gpus / (ms * 1e-3) : *from_time, *printed, resolution);
+      const double by_speed = tokens_by_speed(gpus) * gpus / tokens;
+      compare(*from_time, by_speed > 0 ? *from_time * by_speed : *printed, resolution);
     }
     if (!to.train_step_ms && printed && tokens > 0 && gpus > 0)
       to.train_step_ms = 1e3 * tokens / gpus / *printed;
