@@ -361,7 +361,7 @@ void LeadMachine::keep_wall_time() {
   if (!looked && time.left_s && *time.left_s < -wrong_clock_s && !is_busy())
     return leave(
         fmt::format("wrong clock: by the clock of this node the job's time limit passed {:.0f} s "
-                    "before the job began; set the clock",
+                    "ago, though the job has only begun; set the clock of this node",
             -*time.left_s));
   for (const AttemptId attempt : assignments_.give_back_unfit(time)) {
     outside_.log(fmt::format("attempt {} needs more time than the {:.0f} s that the job has left",

@@ -40,7 +40,6 @@ class Jobs {
   void dismiss_unsubmitted();
   /// Ends the allocations whose jobs are over and whose files have been read.
   void close_gone();
-  /// Lets go of a copy's allocations: those in the original's home count as ended. Their files are
   /// Lets go of a copied database's allocations: those in the original's home count as ended. Their
   /// files are not read, and their jobs are not touched.
   void forget_others();

@@ -48,7 +48,7 @@ std::string next_text(const HandedOutPoints& all) {
     if (all.state == "done") return "Nothing is left to measure.";
     if (all.state != "active") return fmt::format("No point: the sweep is {}.", all.state);
     return all.out > 0
-        ? fmt::format("No point now: {} being measured, and their results decide what comes next.",
+        ? fmt::format("No point now: {} being measured; what comes next depends on the results.",
               counted(all.out, "point") + (all.out == 1 ? " is" : " are"))
         : "No point now.";
   }

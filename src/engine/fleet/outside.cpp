@@ -33,7 +33,7 @@ Result<void> wrong(std::string what) {
 
 Result<void> check_number(std::string_view name, double value) {
   if (std::isfinite(value) && value >= 0 && value < 9e18) return {};
-  return wrong(fmt::format("{} is {}; it must be above 0.", name, value));
+  return wrong(fmt::format("{} is {}; it must be a number from 0 to 9e18.", name, value));
 }
 
 Result<void> check_failure(const OutsideResult& result) {
@@ -104,7 +104,7 @@ std::string why_unwanted(const World& world, const AllocationRow& row) {
   for (const AttemptId id : open_attempts(world, row.id)) {
     const AttemptRow& attempt = world.attempts().at(id);
     const TrialRow* trial = world.trial(attempt.trial);
-    if (attempt.revoked) return "The trial was started again by `rerun`.";
+    if (attempt.revoked) return "The trial was planned again, so this attempt no longer counts.";
     if (trial == nullptr || trial->state == State::ended) return "The trial was cancelled.";
   }
   return "";

@@ -119,7 +119,8 @@ class World {
   /// Node noted by note_begun_on(); empty: unknown.
   [[nodiscard]] std::string begun_on(const AllocationRow& row) const;
   /// Notes the node that fell silent and so ended a job, as its lead reported. The node is not
-  /// stored: an event names it, and a process that has not read the line does not need it.
+  /// stored: an event names it, and a process that has not read the line does not know
+  /// the node.
   void note_silent_on(const AllocationRow& row, const std::string& node);
   /// Node noted by note_silent_on(); empty: unknown.
   [[nodiscard]] std::string silent_on(const AllocationRow& row) const;

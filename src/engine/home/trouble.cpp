@@ -225,13 +225,13 @@ std::string text(const Trouble& one) {
       return fmt::format(
           "Sweep '{}': {} {} run{}, but shardsweep's agent has not begun to work there. A node's "
           "prolog may take long, or the nodes do not see the database's folder. After "
-          "daemon.claim_limit the daemon gives up and cancels a Slurm job.",
+          "daemon.claim_limit the daemon gives the job up, and cancels it if it is a job of Slurm.",
           one.where, counted(one.jobs, "job"), one.jobs > 1 ? "have" : "has", when);
     case TroubleKind::silent:
       return fmt::format(
           "Sweep '{}': shardsweep's agent in {} has written nothing{}. Its node may not be able to "
-          "write into the database's folder. After daemon.lead_limit the daemon gives up and "
-          "cancels a Slurm job.",
+          "write into the database's folder. After daemon.lead_limit the daemon gives the job "
+          "up, and cancels it if it is a job of Slurm.",
           one.where, counted(one.jobs, "job"), when);
     case TroubleKind::unreadable:
       return fmt::format(

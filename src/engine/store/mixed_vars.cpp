@@ -38,8 +38,8 @@ std::string mixed_vars_text(const std::vector<MixedVar>& mixed) {
   std::string text;
   for (const auto& var : mixed)
     text += fmt::format(
-        "{}Each cell compares {} values of {}, and its layout names the fastest one. For one value "
-        "add --where \"{} = {}\".",
+        "{}Cells compare up to {} values of {}, and a cell's layout names the fastest one. For one "
+        "value add --where \"{} = {}\".",
         text.empty() ? "" : " ", var.values, var.name, var.name, value_literal(var.one));
   return text;
 }

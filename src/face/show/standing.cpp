@@ -25,7 +25,7 @@ std::string words_of(const SweepStatus& sweep, Standing standing) {
     case Standing::outside:
       return "is measured outside";
     case Standing::unattended:
-      return "no daemon runs for it, so nothing new starts";
+      return "has no daemon, so nothing new starts";
     case Standing::imported:
       return "was imported";
     case Standing::cancelled:

@@ -38,6 +38,9 @@ std::optional<EndingSignal> ending_signal_in(std::string_view line) {
     const auto name = std::find_if(names.begin(), names.end(),
         [words](std::string_view one) { return words.find(one) != std::string_view::npos; });
     if (words.size() == rest.size() || name == names.end()) continue;
+    // "exit status of worker 137" tells a number of something else.
+    const std::size_t behind = words.rfind(*name) + name->size();
+    if (words.find_first_not_of(" :='\"(-", behind) != std::string_view::npos) continue;
     const std::size_t from = at + words.size() - (words.ends_with('-') ? 1 : 0);
     int number = 0;
     const auto [end, error] =

@@ -29,7 +29,7 @@ constexpr auto npos = std::string_view::npos;
 // A longer line is a dump: what it means stands at its beginning.
 constexpr std::size_t looked_at = 4096;
 
-/// Speaker of a line: the rank of a process; -1: the line names none.
+/// Speaker of a line: a rank, or the pid of a process; -1: the line names none.
 struct SpokenLine {
   int by = -1;
   std::string_view text;
@@ -263,8 +263,8 @@ class LogReading {
     const auto told = ending_signal_in(line);
     const Cause* other =
         told ? cause_for(fmt::format("ended by signal {}", told->signal), LinePlace::line) : cause;
-    if (other == nullptr && is_error_of_glog(line))
-      other = cause_for("logged as an error", LinePlace::line);
+    if (cause == nullptr && other == nullptr && is_error_of_glog(line) && !tells_of_step(line))
+      other = built_in_causes().find("logged as an error", LinePlace::line);
     return other != nullptr ? other : cause;
   }
   [[nodiscard]] bool is_own(const Cause* cause) const {
@@ -399,6 +399,8 @@ void LogReading::take_error(Printer& printer, const SpokenLine& said) {
     const bool explains = chained &&
         ((trace.cleans && !direct) || (!again && (told || (direct && error.cause == nullptr))));
     const auto weakness = [](const Cause* cause) {
+      // A launcher that tells of a signal only follows.
+      if (cause != nullptr && cause->weight == Strength::end) return Strength::symptom;
       return cause == nullptr ? Strength::late : std::max(cause->weight, Strength::late);
     };
     const bool note = printer.traced && !trace.open &&

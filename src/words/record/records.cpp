@@ -260,7 +260,7 @@ struct Summary {
   void add_error(const JsonValue& record) {
     const auto row = runner_exit_class(text_of(record, "class"));
     if (!row || summary.error) return;
-    summary.error = row->outcome;  // peer_lost has no cause: the first cause is elsewhere
+    summary.error = row->outcome;  // peer_lost has no outcome: the first cause is elsewhere
     if (summary.error) summary.error_message = text_of(record, "message");
   }
 

@@ -75,7 +75,7 @@ Result<void> check_watched_image(const ContainerSpec& container) {
   return fault(FaultKind::invalid_input,
       fmt::format("'remeasure: {{on: image}}' needs 'image' to be one file with its path from '/', "
                   "such as /images/train.sqsh, but {}. Or leave 'on' out: the layouts are then "
-                  "measured again in the same image",
+                  "measured again in the image as it is then",
           container.is_used() ? fmt::format("'image' is '{}'", container.image)
                               : std::string("no container is used")));
 }

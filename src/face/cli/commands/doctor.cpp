@@ -189,7 +189,7 @@ Finding submit_limit() {
     limits += fmt::format("{}{} jobs for account '{}'", limits.empty() ? "" : ", ",
         line.substr(bar + 1), line.substr(0, bar));
   }
-  return {"submit limit", "ok", limits.empty() ? "Slurm sets no limit for you" : limits};
+  return {"submit limit", "ok", limits.empty() ? "your accounts set no MaxSubmitJobs" : limits};
 }
 
 std::vector<Finding> slurm_findings(const SiteSpec& site) {

@@ -209,7 +209,7 @@ SweepSpec sweep_of(const Target& target) {
 void say_how_sure(const std::vector<ExtrapolatedCell>& cells) {
   for (const ExtrapolatedCell& cell : cells) {
     if (cell.test.runs > 0) continue;
-    say("These intervals come from the time model alone; this sweep's runs are too few to test "
+    say("These intervals come from the time model alone; this sweep's runs can't test "
         "them. A test needs 19 runs of one size, and runs of a smaller size that is no further "
         "from it than these sizes are from your runs.");
     return;

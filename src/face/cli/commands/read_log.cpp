@@ -216,12 +216,16 @@ std::string_view next_step(const LogFinding& finding) {
     return "read the traceback that ends with this line; `classify` can name its cause";
   switch (finding.outcome) {
     case Outcome::oom:
+      if (finding.strength == Strength::fact)
+        return "host memory ran out: ask for more (--mem), or use fewer data workers or less offload";
       return "take a layout that needs less memory: a smaller micro-batch, recomputation, more "
              "GPUs";
     case Outcome::comm_error:
       return "see which rank or node did not answer, and read its own log";
     case Outcome::node_failure:
       return "run elsewhere, and tell whoever looks after this node";
+    case Outcome::preempted:
+      return "start it again: its nodes were taken back, and the run is not to blame";
     case Outcome::rejected:
       return "correct what this line names, and start it again";
     default:

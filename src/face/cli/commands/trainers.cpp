@@ -326,7 +326,7 @@ Result<ExitCode> check_trainer(const Session& session) {
     say(fmt::format(
         "{} has no sections 'layout' and 'words': --emit and --from-args can't use it.", name));
   if (wrong > 0)
-    say(fmt::format("{} of these {} wrong: see the words in capitals for {}.", wrong,
+    say(fmt::format("{} of these {} wrong: words in capitals mark {}.", wrong,
         wrong == 1 ? "is" : "are", wrong == 1 ? "it" : "them"));
   return wrong > 0 ? ExitCode::failed : ExitCode::done;
 }
