@@ -187,15 +187,15 @@ def axolotl():
     """Its schema, with keys of its own alone, and its split of the GPUs."""
     import yaml
     from axolotl.utils.distributed import _get_parallel_config_kwargs
-    from axolotl.utils.schemas.config import AxolotlConfigWCapabilities, EnvCapabilities, GPUCapabilities
+    from axolotl.utils.schemas.config import AxolotlConfigWCapabilities
 
     def ask(_, files, world, emitted):
         told = merged(yaml.safe_load(next(iter(files.values()))), yaml.safe_load(emitted) or {})
         unknown = told.keys() - AxolotlConfigWCapabilities.model_fields.keys()
         assert not unknown, f"it has no {unknown}"
         config = AxolotlConfigWCapabilities(
-            **{key: one for key, one in told.items() if one is not None}, env_capabilities=EnvCapabilities(torch_version="2.12.0"),
-            capabilities=GPUCapabilities(bf16=True, fp8=True, n_gpu=world, compute_capability="sm_90", tf32=True))
+            **{key: one for key, one in told.items() if one is not None}, env_capabilities={"torch_version": "2.12.0"},
+            capabilities={"bf16": True, "fp8": True, "n_gpu": world, "compute_capability": "sm_90", "tf32": True})
         sizes = _get_parallel_config_kwargs(world, config.tensor_parallel_size, config.context_parallel_size,
                                             config.dp_shard_size, config.dp_replicate_size, bool(config.fsdp_config))
         product = 1
