@@ -72,8 +72,8 @@ struct SeriesAnswer {
   /// The last change that is FASTER or SLOWER; null: there is none.
   [[nodiscard]] const SeriesChange* last_sure() const;
   /// The change that says how the series stands now: the last certain one, unless that was an
-  /// improvement and a later drop in doubt may have undone it. A change stays until one the other way; a smaller change in doubt does not
-  /// hide a certain one. Null: nothing changed.
+  /// improvement and a later drop in doubt may have undone it. A change stays until one the other
+  /// way; a smaller change in doubt does not hide a certain one. Null: nothing changed.
   [[nodiscard]] const SeriesChange* standing() const;
   /// Share by which the series is now slower than it certainly was at its best; 0: it is not.
   [[nodiscard]] double loss() const;

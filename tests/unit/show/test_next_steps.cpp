@@ -54,7 +54,7 @@ TEST_CASE("a sweep that waits is told with the reason that status gives") {
 TEST_CASE("a sweep without a daemon is resumed, not followed") {
   const auto text = next_steps({sweep(1, "left", 7, 11, 1)}, {.daemon_runs = false});
   CHECK(first_line(text) ==
-      "'left' no daemon runs for it, so nothing new starts: 7 of 11 trials have ended.");
+      "'left' has no daemon, so nothing new starts: 7 of 11 trials have ended.");
   CHECK(text.find("\n  shardsweep resume left ") < text.find("\n  shardsweep status left "));
   CHECK_FALSE(offers(text, "follow left"));
 }

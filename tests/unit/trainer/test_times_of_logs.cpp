@@ -183,17 +183,17 @@ TEST_CASE(
   CHECK(judge_facts(log_of_lines("megatron", honest), asked).empty());
   const std::tuple<std::string_view, std::string_view, std::string_view> lies[] = {
       {"parallel_size ...................... 2", "parallel_size ...................... 1",
-          "It ran with ep 1, and 2 was asked for"},
+          "The log says ep 1, but 2 was asked for"},
       {"parallel_size ..................... 2", "parallel_size ..................... 1",
-          "It ran with expert_tp 1, and tp, which is 2, was asked for"},
+          "The log says expert_tp 1, but tp, which is 2, was asked for"},
       {"size ............................. 64", "size ............................. 128",
-          "It ran with expert_ffn 128, and 64 was asked for"},
+          "The log says expert_ffn 128, but 64 was asked for"},
       {"topk ................................. 2", "topk ................................. 1",
-          "It ran with experts_per_token 1, and 2 was asked for"},
+          "The log says experts_per_token 1, but 2 was asked for"},
       {"experts ..................................... 4", "experts ... 8",
-          "It ran with experts 8, and 4 was asked for"},
+          "The log says experts 8, but 4 was asked for"},
       {"groups ................................ 2", "groups ................................ 4",
-          "It ran with kv_heads 4, and 2 was asked for"}};
+          "The log says kv_heads 4, but 2 was asked for"}};
   for (const auto& [from, to, why] : lies) {
     std::string lie = honest;
     lie.replace(lie.find(from), from.size(), to);

@@ -217,7 +217,8 @@ std::string_view next_step(const LogFinding& finding) {
   switch (finding.outcome) {
     case Outcome::oom:
       if (finding.strength == Strength::fact)
-        return "host memory ran out: ask for more (--mem), or use fewer data workers or less offload";
+        return "host memory ran out: ask for more (--mem), or use fewer data workers or less "
+               "offload";
       return "take a layout that needs less memory: a smaller micro-batch, recomputation, more "
              "GPUs";
     case Outcome::comm_error:

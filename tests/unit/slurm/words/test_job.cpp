@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int64_t own_uid = 1000;
 
-Reading read(const std::string& state, const std::string& reason = "None") {
+JobReading read(const std::string& state, const std::string& reason = "None") {
   return read_state({.id = "1", .state = state, .reason = reason}, own_uid);
 }
 
