@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The middle of values: one rule for an odd number of them, and a named one for an even number.
+// Medians, with a named rule for an even number of values, and other quantiles.
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -18,6 +19,15 @@ enum class Even : std::uint8_t { lower, mean, upper };
   const double lower = values[(values.size() - 1) / 2];
   const double upper = values[values.size() / 2];
   return even == Even::lower ? lower : even == Even::upper ? upper : (lower + upper) / 2;
+}
+
+/// Value below which a `share` of the values lies, linear between neighbours. There is a value.
+[[nodiscard]] inline double quantile_of(std::vector<double> values, double share) {
+  std::sort(values.begin(), values.end());
+  const double at = share * static_cast<double>(values.size() - 1);
+  const auto low = static_cast<std::size_t>(at);
+  const auto high = std::min(low + 1, values.size() - 1);
+  return values[low] + (at - static_cast<double>(low)) * (values[high] - values[low]);
 }
 
 }  // namespace shardsweep

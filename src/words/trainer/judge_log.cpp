@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trainer/judge_log.hpp"
 
+#include "text/median.hpp"
 #include "text/numbers.hpp"
 
 #include <shardsweep/axis_table.hpp>
@@ -25,14 +26,6 @@ constexpr double clock_doubt = 0.1;  // tolerance between a step time and the cl
 constexpr double clock_contradiction = 1.0 / 3;
 constexpr double loss_slack = 0.02;  // tolerance between layouts of one trainer: 1.3 % at the first
                                      // train step
-
-double quantile(std::vector<double> values, double share) {
-  std::sort(values.begin(), values.end());
-  const double at = share * static_cast<double>(values.size() - 1);
-  const auto low = static_cast<std::size_t>(at);
-  const auto high = std::min(low + 1, values.size() - 1);
-  return values[low] + (at - static_cast<double>(low)) * (values[high] - values[low]);
-}
 
 /// A metric of a train step under any of the keys by which trainers print it.
 struct Source {
@@ -123,7 +116,8 @@ class Judge {
     auto ms = series("step_ms");
     if (speeds.empty() || ms.empty()) return false;
     constexpr double far = 2;
-    return batch * far < quantile(std::move(speeds), 0.5) * quantile(std::move(ms), 0.5) * 1e-3;
+    return batch * far <
+        quantile_of(std::move(speeds), 0.5) * quantile_of(std::move(ms), 0.5) * 1e-3;
   }
 
   void check_one(std::string_view what, std::int64_t expected, std::string_view key) {
@@ -398,7 +392,7 @@ class Judge {
     if (gaps.size() < fewest || !(span_s > 0)) return std::nullopt;
     const double mean =
         span_s / static_cast<double>(lines.back().iteration - lines.front().iteration);
-    const double median = quantile(gaps, 0.5);
+    const double median = quantile_of(gaps, 0.5);
     const bool is_fine = unit_s <= clock_doubt * median;
     // Stamps of whole seconds are trusted for train steps of ten.
     if (!is_fine && expected_.look_s <= 0) return std::nullopt;
@@ -469,8 +463,8 @@ class Judge {
   void set_times(const std::vector<double>& ms, double resolution) {
     auto& to = judged_.measurement;
     to.steps = static_cast<std::int64_t>(ms.size());
-    to.train_step_ms = quantile(ms, 0.5);
-    to.train_step_ms_spread = (quantile(ms, 0.75) - quantile(ms, 0.25)) / *to.train_step_ms;
+    to.train_step_ms = quantile_of(ms, 0.5);
+    to.train_step_ms_spread = (quantile_of(ms, 0.75) - quantile_of(ms, 0.25)) / *to.train_step_ms;
     to.resolution = resolution;
   }
 
@@ -494,7 +488,7 @@ class Judge {
       rounding_ms.push_back(2e3 * to->second.half_unit / steps);
     }
     if (ms.empty()) return ms;
-    *resolution = quantile(rounding_ms, 0.5) / quantile(ms, 0.5);
+    *resolution = quantile_of(rounding_ms, 0.5) / quantile_of(ms, 0.5);
     return *resolution > clock_doubt ? std::vector<double>() : ms;
   }
 
@@ -560,7 +554,7 @@ class Judge {
       if (const auto ms = value(*step, "step_ms"); ms && speed > 0)
         tokens.push_back(speed * *ms * 1e-3);
     }
-    return tokens.empty() ? 0 : quantile(std::move(tokens), 0.5);
+    return tokens.empty() ? 0 : quantile_of(std::move(tokens), 0.5);
   }
   void measure_speed() {
     auto& to = judged_.measurement;
@@ -614,10 +608,10 @@ class Judge {
   }
   std::optional<double> printed_speed(double gpus, double* resolution) {
     if (auto per_gpu = series("tokens_per_s_per_gpu", resolution); !per_gpu.empty())
-      return quantile(std::move(per_gpu), 0.5);
+      return quantile_of(std::move(per_gpu), 0.5);
     if (gpus <= 0) return std::nullopt;
     if (auto all = series("tokens_per_s", resolution); !all.empty())
-      return quantile(std::move(all), 0.5) / gpus;
+      return quantile_of(std::move(all), 0.5) / gpus;
     const double length = known(expected_.seq_len, "seq_len");
     if (judged_.measurement.train_step_ms || length <= 0) return std::nullopt;
     auto samples = series("samples_per_s", resolution);
@@ -626,7 +620,7 @@ class Judge {
       judged_.notes.emplace_back(
           "The log does not say its batch, so its speed can't be checked against the times of its "
           "lines.");
-    return quantile(std::move(samples), 0.5) * length / gpus;
+    return quantile_of(std::move(samples), 0.5) * length / gpus;
   }
   /// Compares the number of GPUs that the two printed speeds give with the real one.
   [[nodiscard]] bool speeds_agree(double gpus) {
@@ -635,7 +629,7 @@ class Judge {
     auto one = series("tokens_per_s_per_gpu", &rounding);
     auto all = series("tokens_per_s", &rounding_of_all);
     if (one.empty() || all.empty() || expected_.gpus <= 0) return true;
-    const double counted = quantile(std::move(all), 0.5) / quantile(std::move(one), 0.5);
+    const double counted = quantile_of(std::move(all), 0.5) / quantile_of(std::move(one), 0.5);
     if (std::abs(counted / gpus - 1) <= speed_slack + rounding + rounding_of_all) return true;
     judged_.will_repeat = true;
     fault(
@@ -668,7 +662,7 @@ class Judge {
     auto& to = judged_.measurement;
     measure_memory();
     if (auto tflops = series("tflops_per_gpu"); !tflops.empty())
-      to.tflops_per_gpu = quantile(std::move(tflops), 0.5);
+      to.tflops_per_gpu = quantile_of(std::move(tflops), 0.5);
     to.first_loss = value(log_.steps.front(), "loss");
     for (const LoggedStep& step : log_.steps) {
       if (const auto loss = value(step, "loss")) to.last_loss = loss;
