@@ -24,8 +24,7 @@ constexpr double fsdp_of_its_own = 1;  // a value of the fact fsdp
 constexpr double speed_slack = 0.03;
 constexpr double clock_doubt = 0.1;  // tolerance between a step time and the clock of its lines
 constexpr double clock_contradiction = 1.0 / 3;
-constexpr double loss_slack = 0.02;  // tolerance between layouts of one trainer: 1.3 % at the first
-                                     // train step
+constexpr double loss_slack = 0.02;  // between layouts: 1.3 % at the first train step
 
 /// A metric of a train step under any of the keys by which trainers print it.
 struct Source {
