@@ -155,7 +155,7 @@ inline constexpr auto shape_fields = [] {
 static_assert(shape_fields.back().member != nullptr);
 
 /// fp8: the layers' products in FP8 with current scaling, fp8_delayed: with delayed scaling;
-/// all else as in bf16.
+/// all else as in bf16. fp16: as bf16 in bytes and rates; its loss scale may skip train steps.
 enum class Dtype : std::uint8_t { bf16, fp32, fp64, fp8, fp8_delayed, fp16 };
 inline constexpr std::array<std::string_view, 6> dtype_words{
     "bf16", "fp32", "fp64", "fp8", "fp8-delayed", "fp16"};

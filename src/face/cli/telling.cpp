@@ -179,16 +179,27 @@ class UntoldFinder {
 
   [[nodiscard]] bool is_told(const AxisInfo& axis) const {
     const auto& values = values_of(axis);
-    if (values.empty()) return true;
-    if (values.size() > 1) return is_named(axis.name) || follows(axis) || says_each_value(axis);
+    if (values.empty() || says_each_value(axis)) return true;
+    const bool is_dtype = axis.name == "dtype";
+    if (values.size() > 1 && !is_dtype) return is_named(axis.name) || follows(axis);
+    if (is_dtype && values.size() > 1)
+      return std::all_of(values.begin(), values.end(),
+          [&](std::int64_t value) { return is_usual(axis, value) || is_dtype_apart(axis, value); });
     const std::int64_t value = *values.begin();
     if (axis.name == "dp" || is_usual(axis, value)) return true;
     const std::int64_t other = value != axis.default_value ? axis.default_value : value + 1;
-    std::set<std::int64_t> apart{value, other};
-    // Where a word tells bf16 alone, whatever else is asked for trains in fp32.
-    if (axis.name == "dtype") apart.insert(static_cast<std::int64_t>(Dtype::fp32));
-    return tells_apart(axis.name, apart, &axis) || says_each_value(axis) ||
+    return (is_dtype ? is_dtype_apart(axis, value)
+                     : tells_apart(axis.name, {value, other}, &axis)) ||
         stands_there(axis, value) || has_flags_of(axis, value);
+  }
+  /// Tells if the texts differ from those of bf16 and of fp32. If words tell bf16 alone, whatever
+  /// else is asked for trains in fp32.
+  [[nodiscard]] bool is_dtype_apart(const AxisInfo& axis, std::int64_t value) const {
+    const std::array others{Dtype::bf16, Dtype::fp32};
+    return std::all_of(others.begin(), others.end(), [&](Dtype one) {
+      const auto other = static_cast<std::int64_t>(one);
+      return value == other || tells_apart(axis.name, {value, other}, &axis);
+    });
   }
   /// Tells if the trainer uses this value without being told, or can't begin without being told.
   [[nodiscard]] bool is_usual(const AxisInfo& axis, std::int64_t value) const {
@@ -265,8 +276,9 @@ class UntoldFinder {
   [[nodiscard]] std::vector<std::string> texts_to_read(const Placeholders& values) const {
     Words said = words(values);
     if (is_command_line(layout_words_of(trainer_.told_as()).form)) {
+      // A table behind its option is one word, whatever blanks it has; a script of bash -c is many.
       for (std::string& word : said.argv)
-        if (word.find(' ') != std::string::npos) word = shell_quoted(word);
+        if (word.find("={") < std::min(word.find(' '), word.size())) word = shell_quoted(word);
       return {fmt::format("{}", fmt::join(said.argv, " "))};
     }
     said.others.resize(trainer_.files.size());

@@ -541,7 +541,8 @@ class Judge {
     if (said > 0) return said;
     const double samples = fact("global_batch") * known(expected_.seq_len, "seq_len");
     const auto counted = growth_of("consumed_tokens", log_.steps);
-    return samples > 0 ? samples : counted ? counted->value / counted->steps : 0;
+    const bool is_sharp = counted && counted->rounding <= clock_doubt * counted->value;
+    return samples > 0 ? samples : is_sharp ? counted->value / counted->steps : 0;
   }
 
   /// Tokens of a GPU in a train step by its own speed and time; 0: no step prints both.

@@ -12,6 +12,7 @@
 #include <cctype>
 #include <map>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 namespace shardsweep {
@@ -52,6 +53,10 @@ struct HereDocument {
   bool is_literal = false;  ///< the word is quoted, so no variable is filled in
   std::size_t length = 0;   ///< bytes of the mark
 };
+bool is_one_of_marks(char c) {
+  return std::string_view("\n;&|<>()").find(c) != std::string_view::npos;
+}
+
 std::optional<HereDocument> here_document(std::string_view text) {
   if (!text.starts_with("<<") || text.starts_with("<<<")) return std::nullopt;
   std::size_t at = 2;
@@ -64,7 +69,8 @@ std::optional<HereDocument> here_document(std::string_view text) {
     return at < text.size() && std::string_view("'\"\\").find(text[at]) != std::string_view::npos;
   };
   here.is_literal = is_quote();
-  for (; at < text.size() && (goes_on_name(text[at]) || is_quote()); ++at)
+  const auto ends = [&] { return is_blank(text[at]) || is_one_of_marks(text[at]); };
+  for (; at < text.size() && !ends(); ++at)
     if (!is_quote()) here.end += text[at];
   here.length = at;
   if (here.end.empty() || !begins_name(here.end.front())) return std::nullopt;
@@ -109,28 +115,28 @@ class Reader {
       after_condition_ = depends && tested_ != (c == '&');
     } else if (c == '\n' || c == ';' || c == '(' || c == ')') {
       ++at_;
-      const std::string file = here_.empty() || c != '\n' ? "" : file_of_settings();
       end_statement();
-      if (c == '\n') read_documents(file);
+      if (c == '\n') read_documents(std::exchange(written_, {}));
     } else if (auto here = here_document(text_.substr(at_))) {
       at_ += here->length;
       here_.push_back(*std::move(here));
     } else if (c == '<' || c == '>') {
       while (at_ < text_.size() && (now() == '<' || now() == '>' || now() == '&'))
         ++at_;
+      writes_ = c == '>';
     } else {
       statement_.push_back(read_word());
+      if (std::exchange(writes_, statement_.back().back().text == "tee") &&
+          names_settings(statement_.back().back().text))
+        written_ = statement_.back().back().text;
     }
   }
 
   // ---- here documents
 
-  /// The word of the statement that names such a file; empty: none does.
-  [[nodiscard]] std::string file_of_settings() const {
-    for (const Words& words : statement_)
-      for (const std::string_view ending : settings_endings)
-        if (words.back().text.ends_with(ending)) return words.back().text;
-    return {};
+  static bool names_settings(std::string_view file) {
+    return std::any_of(settings_endings.begin(), settings_endings.end(),
+        [file](std::string_view ending) { return file.ends_with(ending); });
   }
 
   /// Reads those that the line before has announced. One that is no file of settings is a script.
@@ -155,10 +161,10 @@ class Reader {
         for (auto at = body.find("\\$"); at != std::string::npos; at = body.find("\\$", at))
           body.erase(at, 1);
       }
-      // What is no script, such as a note, may have an apostrophe.
-      const bool was_open = open_quote_;
+      // What is no script, such as a note, may have an apostrophe, or begin a line with "for".
+      const std::tuple before(open_quote_, branches_, loops_);
       within(body, [&] { read_all(); });
-      open_quote_ = was_open;
+      std::tie(open_quote_, branches_, loops_) = before;
     }
   }
 
@@ -445,19 +451,26 @@ class Reader {
         break;
       }
     }
-    tested_ = test_of(words, first);
+    tested_ = after_condition_ ? std::nullopt : test_of(words, first);
     run(std::move(words), first);
     after_condition_ = false;
   }
   /// `[ -z "$NAME" ]` and `[ -n "$NAME" ]` ask, as ${NAME:-…} does, for a variable that the script
   /// may be given. The answer for one that is not; none: it is another statement.
-  static std::optional<bool> test_of(const std::vector<Words>& words, std::size_t first) {
+  [[nodiscard]] std::optional<bool> test_of(
+      const std::vector<Words>& words, std::size_t first) const {
     if (words.size() < first + 3 || !is_one_of(words[first].front().text, testing))
       return std::nullopt;
+    const std::size_t asked = words.size() - first - (words[first].front().text == "test" ? 0 : 1);
     const std::string& question = words[first + 1].front().text;
-    const bool is_unset = words[first + 2].front().text.starts_with('$');
-    if (!is_unset || (question != "-z" && question != "-n")) return std::nullopt;
-    return question == "-z";
+    std::string_view name = words[first + 2].front().text;
+    if (asked != 3 || !name.starts_with('$') || (question != "-z" && question != "-n"))
+      return std::nullopt;
+    name.remove_prefix(1);
+    if (name.starts_with('{') && name.ends_with('}')) name = name.substr(1, name.size() - 2);
+    const bool is_unset = !name.empty() && begins_name(name.front()) &&
+        std::all_of(name.begin(), name.end(), goes_on_name) && !variables_.contains(name);
+    return is_unset ? std::optional(question == "-z") : std::nullopt;
   }
 
   void run(std::vector<Words> words, std::size_t first) {
@@ -487,6 +500,8 @@ class Reader {
   std::vector<Words> statement_;
   std::map<std::string, Words, std::less<>> variables_;
   std::vector<HereDocument> here_;  // announced, to be read behind this line
+  std::string written_;             // file of settings that this line writes
+  bool writes_ = false;             // the next word is such a file, if it is named as one
   Script script_;
   int branches_ = 0;
   int loops_ = 0;
@@ -502,8 +517,10 @@ Result<Script> read_script(std::string_view text) {
 }
 
 bool has_here_document(std::string_view text) {
-  for (auto at = text.find("<<"); at != std::string_view::npos; at = text.find("<<", at + 1))
+  for (auto at = text.find("<<"); at != std::string_view::npos;) {
     if (here_document(text.substr(at))) return true;
+    at = text.find("<<", text.substr(at).starts_with("<<<") ? at + 3 : at + 1);
+  }
   return false;
 }
 

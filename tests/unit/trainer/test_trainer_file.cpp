@@ -22,7 +22,7 @@ namespace shardsweep {
 namespace {
 
 bool is_known(std::string_view name) {
-  return find_axis(name) != nullptr || name == "global_batch" || name == "tied_embeddings" ||
+  return find_axis(name) != nullptr || name == "global_batch" ||
       std::any_of(shape_fields.begin(), shape_fields.end(),
           [&](const ShapeField& field) { return field.name == name; });
 }

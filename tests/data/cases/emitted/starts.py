@@ -72,7 +72,7 @@ MEGATRON_DEEPSPEED = {
     "--use-flash-attn-v2": None, "--use-rotary-position-embeddings": None, "--swiglu": None,
     "--normalization": ["layernorm", "rmsnorm"], "--disable-bias-linear": None,
     "--untie-embeddings-and-output-weights": None, "--attention-dropout": float, "--hidden-dropout": float,
-    "--seq-length": int, "--max-position-embeddings": int, "--bf16": None, "--tensor-model-parallel-size": int,
+    "--seq-length": int, "--max-position-embeddings": int, "--bf16": None, "--fp16": None, "--tensor-model-parallel-size": int,
     "--micro-batch-size": int, "--global-batch-size": int, "--deepspeed-activation-checkpointing": None,
     "--recompute-granularity": ["full", "selective"], "--recompute-method": ["uniform", "block"],
     "--recompute-num-layers": int, "--data-path": str, "--split": str, "--tokenizer-type": ["NullTokenizer"],
@@ -83,7 +83,8 @@ MEGATRON_DEEPSPEED = {
 # deepspeedai/DeepSpeed 0.18, deepspeed/runtime/config.py.
 DEEPSPEED = {
     "train_batch_size": int, "train_micro_batch_size_per_gpu": int, "gradient_accumulation_steps": int,
-    "zero_optimization": {"stage": int}, "bf16": {"enabled": bool}, "gradient_clipping": float,
+    "zero_optimization": {"stage": int}, "bf16": {"enabled": bool},
+    "fp16": {"enabled": bool, "initial_scale_power": int}, "gradient_clipping": float,
     "steps_per_print": int, "log_level": ("info", "debug", "warning", "error", "critical"),
 }
 
@@ -282,8 +283,9 @@ def check_deepspeed(words, files):
             fail(f"{name} twice")
     if config["zero_optimization"]["stage"] != flags["--zero-stage"]:
         fail("two stages")
-    if config["bf16"]["enabled"] != ("--bf16" in flags):
-        fail("two types")
+    for dtype in ("bf16", "fp16"):
+        if config[dtype]["enabled"] != (f"--{dtype}" in flags):
+            fail("two types")
     # runtime/config.py _batch_assertion.
     dp, rest = divmod(config["train_batch_size"],
                       config["train_micro_batch_size_per_gpu"] * config["gradient_accumulation_steps"])
