@@ -258,9 +258,12 @@ void LayoutJudge::refine(std::vector<SuggestedLayout>& fitting) {
       best_s = std::min(best_s, layout.guess.step_s);
   };
   note_best();
-  std::size_t tried = 0;
-  for (const auto& promise : refiner.promising(best_s)) {
-    if (promise.least_s >= best_s || tried++ == most_promising) break;
+  std::vector<LayoutRefiner::Promise> promises;
+  // Without a layout that fits, no bound leaves a split out.
+  if (!fitting.empty()) promises = refiner.promising(best_s);
+  if (promises.size() > most_promising) promises.resize(most_promising);
+  for (const auto& promise : promises) {
+    if (promise.least_s >= best_s) break;
     add(refiner.first_of(promise.point, best_s), (1 + tie) * best_s, Reach::all);
     note_best();
   }
