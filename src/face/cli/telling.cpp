@@ -181,10 +181,11 @@ class UntoldFinder {
     const auto& values = values_of(axis);
     if (values.empty() || says_each_value(axis)) return true;
     const bool is_dtype = axis.name == "dtype";
-    if (values.size() > 1 && !is_dtype) return is_named(axis.name) || follows(axis);
-    if (is_dtype && values.size() > 1)
-      return std::all_of(values.begin(), values.end(),
-          [&](std::int64_t value) { return is_usual(axis, value) || is_dtype_apart(axis, value); });
+    if (values.size() > 1)
+      return (is_named(axis.name) || follows(axis)) &&
+          (!is_dtype || std::all_of(values.begin(), values.end(), [&](std::int64_t value) {
+            return is_usual(axis, value) || is_dtype_apart(axis, value);
+          }));
     const std::int64_t value = *values.begin();
     if (axis.name == "dp" || is_usual(axis, value)) return true;
     const std::int64_t other = value != axis.default_value ? axis.default_value : value + 1;

@@ -525,7 +525,6 @@ class Judge {
         "The log prints no time per train step; it was computed from the times of the lines.");
   }
 
-  /// Seconds since the start that are too coarse for a train step may tell the mean of many.
   void measure_mean_elapsed() {
     const auto grown = growth_of("elapsed_s", window_);
     if (!grown || grown->rounding > clock_doubt * grown->value) return;
@@ -535,10 +534,10 @@ class Judge {
     to.resolution = grown->rounding / grown->value;
   }
 
-  /// Expected value, else the log's, else samples times their length, else what its count grows by.
+  /// Expected value, else the log's, else samples times length, else what its count grows by.
   [[nodiscard]] double tokens_per_step() const {
-    const double said = known(expected_.tokens_per_step, "tokens_per_step");
-    if (said > 0) return said;
+    if (const double said = known(expected_.tokens_per_step, "tokens_per_step"); said > 0)
+      return said;
     const double samples = fact("global_batch") * known(expected_.seq_len, "seq_len");
     const auto counted = growth_of("consumed_tokens", log_.steps);
     const bool is_sharp = counted && counted->rounding <= clock_doubt * counted->value;
