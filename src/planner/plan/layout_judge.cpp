@@ -259,8 +259,10 @@ void LayoutJudge::refine(std::vector<SuggestedLayout>& fitting) {
   };
   note_best();
   std::vector<LayoutRefiner::Promise> promises;
-  // Without a layout that fits, no bound leaves a split out.
-  if (!fitting.empty()) promises = refiner.promising(best_s);
+  // Without a layout that fits, no bound leaves a split out. offloaded() looks at no more either.
+  const auto* const offload = lock_of(*find_axis("offload"));
+  const bool offloads = offload != nullptr && offload->values.front() > 0;
+  if (!fitting.empty() && !offloads) promises = refiner.promising(best_s);
   if (promises.size() > most_promising) promises.resize(most_promising);
   for (const auto& promise : promises) {
     if (promise.least_s >= best_s) break;

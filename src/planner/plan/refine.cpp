@@ -254,13 +254,11 @@ void LayoutRefiner::give_back(Best& best) {
 
 /// A layout that can't start gives its place to any that can.
 LayoutRefiner::Best LayoutRefiner::begin(const Point& from) {
-  Best best{{from, predictor_.guess(request_.model, from)}, false};
-  auto& memory = best.layout.guess.memory;
-  if (keeps_rules(from) && refusal_(from).empty()) {
-    best.fits = memory.fit == Fit::fits;
-  } else {
-    memory.upper_bytes = std::numeric_limits<std::int64_t>::max();
-  }
+  Best best{{from, {}}, false};
+  best.layout.guess.memory.upper_bytes = std::numeric_limits<std::int64_t>::max();
+  if (!keeps_rules(from) || !refusal_(from).empty()) return best;
+  best.layout.guess = predictor_.guess(request_.model, from);
+  best.fits = best.layout.guess.memory.fit == Fit::fits;
   return best;
 }
 
@@ -318,7 +316,7 @@ std::vector<Point> LayoutRefiner::splits() {
 
 /// The shortest step that a split's layouts can about have: of those with the least that is
 /// computed again, and with memory that other stages or buckets may give.
-LayoutRefiner::Promise LayoutRefiner::promise_of(const Point& split, double step_s) const {
+LayoutRefiner::Promise LayoutRefiner::promise_of(const Point& split, double step_s) {
   constexpr double less_memory = 1.15;
   constexpr double less_time = 0.97;
   constexpr std::int64_t most_samples = 8;
@@ -331,7 +329,7 @@ LayoutRefiner::Promise LayoutRefiner::promise_of(const Point& split, double step
       Point point = split;
       micro_batch.set(point, samples);
       if (!locks("recompute")) point.layout.recompute = recompute;
-      if (!derive(point)) break;
+      if (!derive(point) || !keeps_rules(point)) break;
       const double least = less_time * predictor_.least_step_s(request_.model, point, true);
       if (least >= promise.least_s) break;
       const auto memory = predictor_.guess_memory(request_.model, point);
@@ -349,7 +347,7 @@ std::vector<LayoutRefiner::Promise> LayoutRefiner::promising(double step_s) {
   for (Point& point : all_splits({1, 3})) {
     if (!locks("sequence_parallel")) point.layout.sequence_parallel = point.layout.tp > 1;
     tell_stages_(point.layout);
-    if (!derive(point)) continue;
+    if (!derive(point) || !keeps_rules(point)) continue;
     auto promise = promise_of(point, step_s);
     if (promise.least_s < step_s) found.push_back(std::move(promise));
   }

@@ -73,7 +73,7 @@ class LayoutRefiner {
   [[nodiscard]] Best begin(const Point& from);
   [[nodiscard]] bool locks(std::string_view axis) const;
   [[nodiscard]] std::vector<Point> all_splits(std::vector<std::int64_t> zero) const;
-  [[nodiscard]] Promise promise_of(const Point& split, double step_s) const;
+  [[nodiscard]] Promise promise_of(const Point& split, double step_s);
   [[nodiscard]] std::vector<std::int64_t> values(const AxisInfo& axis, const Point& at) const;
   [[nodiscard]] bool derive(Point& point) const;
   [[nodiscard]] Point changed(Point point, const AxisInfo& axis, std::int64_t value) const;
