@@ -115,7 +115,7 @@ TEST_CASE("what was cut short is held against its layout") {
     node.logs.finish_cut(clock, CutBy::this_node);
     return node.logs.error() ? node.logs.error()->message : own.read("records.jsonl");
   };
-  CHECK(cut("using world size: 8, data-parallel size: 8\n").find("with gpus 8, and 4 was asked") !=
+  CHECK(cut("using world size: 8, data-parallel size: 8\n").find("gpus 8, but 4 was asked") !=
       std::string::npos);
   // That it has fewer train steps is our doing.
   CHECK(cut("using world size: 4, data-parallel size: 4\n").find("error") == std::string::npos);

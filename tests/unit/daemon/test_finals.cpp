@@ -211,7 +211,7 @@ TEST_CASE("where the cluster has no other nodes the finals end and say so") {
   CHECK(c.count("trials WHERE final_set = 2") == 2);
   CHECK(c.count("trials WHERE final_set = 2 AND outcome = 'skipped'") == 2);
   CHECK(c.sql("SELECT DISTINCT cause FROM trials WHERE final_set = 2")
-            .find("The cluster does not have 2 nodes beside n") == 0);
+            .find("The cluster does not have 2 nodes besides n") == 0);
   CHECK(c.sql("SELECT state FROM sweeps") == "active");
   CHECK(c.count("attempts WHERE counted = 1") == 8);
 }

@@ -110,8 +110,9 @@ TEST_CASE("a heatmap that mixes values of a var says so, and which value was the
   const auto reader = must(Reader::open(dir / "a.db"));
   HeatmapRequest request{.selection = {.where = "model = 'tiny'"}};
   const auto mixed = pivot(must(reader->cells(request)), request);
-  CHECK(mixed.note.find("Each cell compares 2 values of nvls, and its layout names the fastest "
-                        "one. For one value add --where \"nvls = 0\".") != std::string::npos);
+  CHECK(mixed.note.find(
+            "Cells compare up to 2 values of nvls, and a cell's layout names the fastest one. "
+            "For one value add --where \"nvls = 0\".") != std::string::npos);
   CHECK(mixed.cells[0][0].layout == "dp1 tp1 pp1 mb1 ga1 z0 nvls=0");
   CHECK(mixed.cells[0][0].answer.runner_up()->name == "dp1 tp1 pp1 mb1 ga1 z0 nvls=1");
   request.selection.where += " and nvls = 1";
