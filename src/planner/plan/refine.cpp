@@ -119,7 +119,6 @@ bool LayoutRefiner::derive(Point& point) const {
     is.grad_accum = static_cast<std::int32_t>(samples / at_once);
   }
   if (!locks("dp_replicate")) is.dp_replicate = is.zero == 0 ? 1 : std::gcd(is.dp, is.dp_replicate);
-  if (is.dp % is.dp_replicate != 0) return false;
   if (is.tp == 1 && !locks("sequence_parallel")) is.sequence_parallel = false;
   if (is.pp > 1) return true;
   if (!locks("vpp")) is.vpp = 1;

@@ -294,12 +294,11 @@ class Judge {
   void check_consumed(std::string_view key, double per_step, double rounding) {
     const auto grown = growth_of(key, log_.steps);
     if (!grown || per_step <= 0) return;
-    const auto steps = grown->steps;
-    const double hidden = grown->rounding + steps * rounding;
-    if (std::abs(grown->value - steps * per_step) > hidden + 1)
-      fault(fmt::format(
-          "The log counts {:.0f} {} in {:.0f} train steps, but {:.0f} were asked for.",
-          grown->value, key == "consumed_samples" ? "samples" : "tokens", steps, steps * per_step));
+    const double asked = grown->steps * per_step;
+    if (std::abs(grown->value - asked) > grown->rounding + grown->steps * rounding + 1)
+      fault(
+          fmt::format("The log counts {:.0f} {} in {:.0f} train steps, but {:.0f} were asked for.",
+              grown->value, key == "consumed_samples" ? "samples" : "tokens", grown->steps, asked));
   }
   void check_all_consumed() {
     const double length = known(expected_.seq_len, "seq_len");
@@ -525,6 +524,7 @@ class Judge {
         "The log prints no time per train step; it was computed from the times of the lines.");
   }
 
+  /// Seconds since the start that are too coarse for a train step may tell the mean of many.
   void measure_mean_elapsed() {
     const auto grown = growth_of("elapsed_s", window_);
     if (!grown || grown->rounding > clock_doubt * grown->value) return;

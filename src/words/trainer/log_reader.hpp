@@ -36,7 +36,7 @@ struct TrainerLog {
 struct Growth {
   double value = 0, steps = 0, rounding = 0;
 };
-/// None if fewer than two of the train steps have it.
+/// Growth of that number over the train steps; none if fewer than two of them have it.
 [[nodiscard]] std::optional<Growth> growth_of(
     std::string_view key, std::span<const LoggedStep> steps);
 

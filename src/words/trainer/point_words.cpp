@@ -103,7 +103,6 @@ std::string rule_against_point(
   }
   for (const auto& field : shape_fields)
     values.emplace(field.name, std::to_string(model.*field.member));
-  values.emplace("tied_embeddings", model.tied_embeddings ? "true" : "false");
   return std::string(rule_against(trainer, values));
 }
 

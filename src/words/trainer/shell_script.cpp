@@ -53,10 +53,6 @@ struct HereDocument {
   bool is_literal = false;  ///< the word is quoted, so no variable is filled in
   std::size_t length = 0;   ///< bytes of the mark
 };
-bool is_one_of_marks(char c) {
-  return std::string_view("\n;&|<>()").find(c) != std::string_view::npos;
-}
-
 std::optional<HereDocument> here_document(std::string_view text) {
   if (!text.starts_with("<<") || text.starts_with("<<<")) return std::nullopt;
   std::size_t at = 2;
@@ -69,10 +65,9 @@ std::optional<HereDocument> here_document(std::string_view text) {
     return at < text.size() && std::string_view("'\"\\").find(text[at]) != std::string_view::npos;
   };
   here.is_literal = is_quote();
-  const auto ends = [&] { return is_blank(text[at]) || is_one_of_marks(text[at]); };
-  for (; at < text.size() && !ends(); ++at)
+  here.length = std::min(text.find_first_of(" \t\r\n;&|<>()", at), text.size());
+  for (; at < here.length; ++at)
     if (!is_quote()) here.end += text[at];
-  here.length = at;
   if (here.end.empty() || !begins_name(here.end.front())) return std::nullopt;
   return here;
 }
@@ -161,7 +156,7 @@ class Reader {
         for (auto at = body.find("\\$"); at != std::string::npos; at = body.find("\\$", at))
           body.erase(at, 1);
       }
-      // What is no script, such as a note, may have an apostrophe, or begin a line with "for".
+      // A note is no script: it may have an apostrophe, or begin a line with "for".
       const std::tuple before(open_quote_, branches_, loops_);
       within(body, [&] { read_all(); });
       std::tie(open_quote_, branches_, loops_) = before;

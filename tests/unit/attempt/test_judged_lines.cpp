@@ -155,10 +155,25 @@ TEST_CASE("an exit code or status of a signal is known in any words") {
   }
   for (const std::string line :
       {"exit code 0", "steps left: 5, exit code -75", "exit after 137 steps",
-          "perplexity on code 137", "code 137 is a status, and no exit", "exit code 1378"}) {
+          "perplexity on code 137", "code 137 is a status, and no exit", "exit code 1378",
+          "collected exit status of worker 137", "Received exit signal at step 9"}) {
     CAPTURE(line);
     CHECK_FALSE(find_cause(line, {}));
   }
+}
+
+TEST_CASE("a launcher's exception that tells of a signal follows the error before it") {
+  const std::string oom =
+      "Traceback (most recent call last):\n  File \"train.py\", line 3, in <module>\n"
+      "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n";
+  const std::string launcher =
+      "Traceback (most recent call last):\n  File \"launch.py\", line 9, in <module>\n"
+      "subprocess.CalledProcessError: Command 'x' returned non-zero exit status 134.\n";
+  CHECK(found_in(oom + launcher).outcome == Outcome::oom);
+  // A job's limit, of which the kernel tells after the process that met it.
+  CHECK(found_in("[7.1] python invoked oom-killer: gfp_mask=0x1\n"
+                 "[7.2] Memory cgroup out of memory: Killed process 7 (python3)\n")
+            .rule == "cgroup-oom-kill");
 }
 
 TEST_CASE("an error of glog's level is a hint, whatever its words are") {
@@ -166,8 +181,9 @@ TEST_CASE("an error of glog's level is a hint, whatever its words are") {
   CHECK(found_in(halt).strength == Strength::hint);
   CHECK(found_in("[E core.cc:9] rank 3 is gone\n").rule == "hint-logged-by-glog");
   CHECK(found_in(halt + "MemoryError\n").rule == "python-memory");
-  for (const std::string line : {"E2E latency 5 ms", "E1102", "[E2E] 5 ms",
-           "I1224 22:35:53 a.cc:1] go", "E10 is a number", "[Epoch 3] done"})
+  for (const std::string line :
+      {"E2E latency 5 ms", "E1102", "[E2E] 5 ms", "I1224 22:35:53 a.cc:1] go", "E10 is a number",
+          "[Epoch 3] done", "[E 3/10] step 120 loss: 0.31"})
     CHECK_FALSE(find_cause(line, {}));
 }
 

@@ -29,7 +29,7 @@ TEST_CASE("a new sweep has its trainer's own words for what it tells") {
     CHECK(find_trainer(start.name) != nullptr);
     // Since August 2026 it counts tokens, by options of other names; the table is of before.
     if (start.name == "torchtitan") continue;
-    // Its words are written out of the table.
+    // Words of the start are written out of the table.
     if (start.rest.find("@LAYOUT@") != std::string::npos) continue;
     const auto models = models_of(start);
     const std::string rest = *rest_of(start, models.empty() ? "tiny" : models.front());
