@@ -14,8 +14,8 @@ struct ReferenceTable {
   std::vector<std::vector<std::string>> rows;
 };
 
-/// Tables of `keys`, `axes`, `units`, `placeholders`, `patterns`, `words`, `site` or `columns`;
-/// none for another word.
+/// Tables of `keys`, `axes`, `units`, `placeholders`, `patterns`, `words`, `site` or `columns`, or
+/// of a section or key of the sweep file; none for another word.
 [[nodiscard]] std::vector<ReferenceTable> reference_of(std::string_view topic);
 [[nodiscard]] std::string reference_markdown(const std::vector<ReferenceTable>& tables);
 [[nodiscard]] std::string reference_text(const std::vector<ReferenceTable>& tables);

@@ -64,8 +64,11 @@ struct CommandLine {
     const CommandLine& line, std::string_view command, std::size_t width);
 /// The usual commands, on one screen.
 [[nodiscard]] std::string short_help(const CommandLine& line, std::size_t width);
-/// Prints help as wide as the terminal; without a command the short one, or `all` of it. Returns
-/// the exit code: there may be no such command.
+/// Reference of a topic, or of a section or key of the sweep file, as wide as the terminal; empty:
+/// there is none.
+[[nodiscard]] std::string topic_text(std::string_view topic);
+/// Prints help as wide as the terminal about a command, a section or a key; without a name the
+/// short one, or `all` of it. Returns the exit code: there may be no such name.
 [[nodiscard]] int print_help(const CommandLine& line, const std::string& command, bool all);
 /// shardsweep.1, in roff: the texts of help, one below the other.
 [[nodiscard]] std::string man_page(const CommandLine& line);

@@ -3,7 +3,10 @@
 // is the same texts, as they stand, for roff.
 #include "cli/command_line.hpp"
 #include "cli/terminal.hpp"
+#include "show/cell_text.hpp"
 #include "text/nearest.hpp"
+
+#include <shardsweep/reference.hpp>
 
 #include <fmt/format.h>
 
@@ -191,11 +194,32 @@ std::string short_help(const CommandLine& line, std::size_t width) {
   return out;
 }
 
+std::string topic_text(std::string_view topic) {
+  // Each line folds below its own beginning.
+  const std::string text = reference_text(reference_of(topic));
+  const std::size_t width = text_width(terminal_of(STDOUT_FILENO));
+  std::string out;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    const std::string line = text.substr(at, end - at);
+    at = end + 1;
+    const std::size_t indent = std::min(line.find_first_not_of(' '), line.size());
+    for (const std::string& part : folded(line.substr(indent), width - std::min(indent, width / 2)))
+      out += line.substr(0, indent) + part + '\n';
+    if (line.empty()) out += '\n';
+  }
+  return out;
+}
+
 int print_help(const CommandLine& line, const std::string& command, bool all) {
   if (command.empty() || find_command_help(line, command) != nullptr) {
     const auto width = text_width(terminal_of(STDOUT_FILENO));
     std::cout << (command.empty() && !all ? short_help(line, width)
                                           : help_text(line, command, width));
+    return static_cast<int>(ExitCode::done);
+  }
+  if (const std::string text = topic_text(command); !text.empty()) {
+    std::cout << text;
     return static_cast<int>(ExitCode::done);
   }
   std::vector<std::string_view> topics(help_topics.begin(), help_topics.end());

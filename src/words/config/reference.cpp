@@ -18,6 +18,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 
 namespace shardsweep {
@@ -250,6 +251,20 @@ std::vector<ReferenceTable> pattern_tables() {
   return {std::move(syntax), std::move(keys)};
 }
 
+/// Keeps what `topic` names: a section with those below it, and else keys of that name.
+void keep_only(std::vector<ReferenceTable>& tables, std::string_view topic) {
+  const auto is_section = [&](const ReferenceTable& table) {
+    return table.title == topic || table.title.starts_with(fmt::format("{}.", topic));
+  };
+  if (std::any_of(tables.begin(), tables.end(), is_section)) {
+    std::erase_if(tables, std::not_fn(is_section));
+    return;
+  }
+  for (auto& table : tables)
+    std::erase_if(table.rows, [&](const auto& row) { return row.front() != topic; });
+  std::erase_if(tables, [](const ReferenceTable& table) { return table.rows.empty(); });
+}
+
 }  // namespace
 
 std::vector<ReferenceTable> reference_of(std::string_view topic) {
@@ -262,9 +277,9 @@ std::vector<ReferenceTable> reference_of(std::string_view topic) {
   if (topic == "columns")
     return {column_table("results, all_results", result_columns),
         column_table("node_ledger", node_columns)};
-  if (topic != "keys") return {};
   auto tables = key_tables(sweep_keys(), "sweep file");
   add_policy_tables(tables);
+  if (topic != "keys") keep_only(tables, topic);
   return tables;
 }
 

@@ -421,8 +421,18 @@ void SweepReader::check_placeholders_in(
   }
   const auto names = placeholder_names(sweep_, scope);
   const std::vector<std::string_view> views(names.begin(), names.end());
+  for (const auto name : placeholders_in(text)) {
+    const auto meant = placeholder_for(name);
+    if (meant.empty() || std::find(views.begin(), views.end(), name) != views.end()) continue;
+    mistakes_.add(at,
+        fault_at(at,
+            fmt::format(
+                "the placeholder for '{0}' is {{{1}}}. Write {{{{{0}}}}} for the text itself", name,
+                meant)));
+    return;
+  }
   mistakes_.take(at, check_placeholders(text, views).map_error([&](const Fault& fault) {
-    return fault_at(at, fault.what);
+    return fault_at(at, fault.what + " 'shardsweep help placeholders' lists them.");
   }));
 }
 

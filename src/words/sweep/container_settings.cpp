@@ -34,8 +34,9 @@ ContainerSpec joined(const ContainerSpec& sweep, const SiteSpec& site) {
   const ContainerSpec& given = site.container;
   if (!all.runtime) all.runtime = given.runtime;
   if (all.image.empty()) all.image = given.image;
-  // A site may say how containers are started without saying that all sweeps run in one.
-  if (all.image.empty() || !all.is_used()) return sweep;
+  // A site may say how containers are started without saying that all sweeps run in one. An image
+  // without a runtime stays, for check_container() to refuse.
+  if (all.image.empty() || (all.runtime && !all.is_used())) return sweep;
   if (all.workdir.empty()) all.workdir = given.workdir;
   for (const auto& mount : given.mounts) {
     if (!has_target(all, mount_of(mount).target)) all.mounts.push_back(mount);

@@ -83,6 +83,12 @@ std::vector<PlaceholderInfo> placeholder_table() {
   return table;
 }
 
+std::string_view placeholder_for(std::string_view key) {
+  if (key == "global_batch_size") return "global_batch";
+  const AxisInfo* axis = find_axis(key);
+  return axis == nullptr ? std::string_view() : axis->name;
+}
+
 bool is_of_rank(std::string_view placeholder) {
   return std::any_of(of_rank.begin(), of_rank.end(),
       [&](const PlaceholderInfo& one) { return one.name == placeholder; });

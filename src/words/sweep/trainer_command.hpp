@@ -21,6 +21,8 @@ enum class PlaceholderScope : std::uint8_t { point, rank };
 [[nodiscard]] std::vector<std::string> placeholder_names(
     const SweepSpec& sweep, PlaceholderScope scope);
 [[nodiscard]] bool is_of_rank(std::string_view placeholder);
+/// Placeholder for what a key or alias of the sweep file says; empty: none.
+[[nodiscard]] std::string_view placeholder_for(std::string_view key);
 /// Placeholders with their meaning, for help; vars are left out.
 struct PlaceholderInfo {
   std::string_view name;

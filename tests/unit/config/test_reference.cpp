@@ -128,6 +128,18 @@ TEST_CASE("every key of the reference is one that the loader takes") {
   }
 }
 
+TEST_CASE("a section or a key of the sweep file has its part of the reference") {
+  const auto search = reference_of("search");
+  REQUIRE(!search.empty());
+  CHECK(search.front().title == "search");
+  CHECK(reference_of("models").front().title == "models.NAME");
+  const auto step_limit = reference_of("step_limit");
+  REQUIRE(step_limit.size() == 1);
+  CHECK(step_limit.front().title == "watch");
+  CHECK(step_limit.front().rows.size() == 1);
+  CHECK(reference_of("no such key").empty());
+}
+
 TEST_CASE("defaults of the reference are those in force") {
   const auto sweep = load_text(
       "name: x\ncluster: h100-8x\nconstants: {model: llama-1b, nodes: 1, seq_len: 4096}\n");

@@ -49,6 +49,9 @@ TEST_CASE("half a container is an error that says what is missing") {
   const auto no_runtime = check_container(with_image(), LaunchMode::agents);
   REQUIRE(!no_runtime);
   CHECK(no_runtime.error().what.find("no runtime") != std::string::npos);
+  SiteSpec site;
+  site.container.image = "/images/site.sif";
+  CHECK(!check_container(joined({}, site), LaunchMode::agents));  // it must not run on the host
   ContainerSpec no_image;
   no_image.runtime = ContainerRuntime::shifter;
   REQUIRE(!check_container(no_image, LaunchMode::agents));

@@ -4,15 +4,11 @@
 #include "cli/commands/table.hpp"
 #include "cli/grammar.hpp"
 #include "cli/session.hpp"
-#include "cli/terminal.hpp"
-#include "show/cell_text.hpp"
 
 #include <shardsweep/reference.hpp>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-
-#include <unistd.h>
 
 #include <algorithm>
 #include <string>
@@ -20,21 +16,6 @@
 namespace shardsweep {
 
 namespace {
-
-/// Each line folds below its own beginning.
-std::string fitted(const std::string& text, std::size_t width) {
-  std::string out;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find('\n', at), text.size());
-    const std::string line = text.substr(at, end - at);
-    at = end + 1;
-    const std::size_t indent = std::min(line.find_first_not_of(' '), line.size());
-    for (const std::string& part : folded(line.substr(indent), width - std::min(indent, width / 2)))
-      out += line.substr(0, indent) + part + '\n';
-    if (line.empty()) out += '\n';
-  }
-  return out;
-}
 
 Result<ExitCode> run_help(const Session& session) {
   const Options& options = session.options;
@@ -47,10 +28,8 @@ Result<ExitCode> run_help(const Session& session) {
   if (text.empty() && options.names.front() == "schema") text = sweep_schema();
   if (text.empty() && options.names.front() == "trainer-schema") text = trainer_schema();
   if (text.empty()) {
-    const auto tables = reference_of(options.names.front());
-    text = options.help.markdown
-        ? reference_markdown(tables)
-        : fitted(reference_text(tables), text_width(terminal_of(STDOUT_FILENO)));
+    const std::string& topic = options.names.front();
+    text = options.help.markdown ? reference_markdown(reference_of(topic)) : topic_text(topic);
   }
   SHARDSWEEP_TRY(print_result(text));
   return ExitCode::done;
@@ -71,7 +50,8 @@ extern const Command command_help{
           Options& options = grammar.options();
           grammar
               .option("topic", options.names, "TOPIC",
-                  fmt::format("A command, or {}. Default: the usual commands.",
+                  fmt::format("A command, a key or section of a sweep file, or {}. Default: the "
+                              "usual commands.",
                       fmt::join(help_topics, ", ")))
               .times(0, 1);
           grammar.flag("--all", options.help.all, "List all commands, and the exit codes.");
