@@ -125,8 +125,7 @@ struct EndProbe {
   std::string cause;
   Timestamp at = 0;
 };
-/// Marks a measurement as contaminated, unless it has another mark: the control of its allocation
-/// is off.
+/// Marks an unmarked measurement as contaminated: the control of its allocation deviates too far.
 struct MarkMeasurement {
   AttemptId attempt = 0;
 };

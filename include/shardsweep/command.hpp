@@ -64,7 +64,7 @@ class RunningCommand {
     const std::vector<std::string>& argv, const CommandOptions& options);
 
 /// Starts a program in a session of its own, with standard input from /dev/null and output
-/// appended to `log`: it outlives this process. Its parent must reap it while it lives.
+/// appended to `log`. The program may outlive its caller, which otherwise must reap it.
 [[nodiscard]] Result<pid_t> spawn_detached(
     const std::vector<std::string>& argv, const std::filesystem::path& log);
 

@@ -26,8 +26,8 @@ bool create_once(const std::filesystem::path& path) {
   return file >= 0;
 }
 
-/// Command that prints the trainer's version: the interpreter of the attempt's command line, else
-/// python3. Empty: versions of this trainer are not told apart.
+/// Command that prints the trainer's version, run by the attempt's own python, else by python3.
+/// Empty: versions of this trainer are not told apart.
 std::vector<std::string> trainer_probe_command(const AttemptSpec& spec) {
   if (!spec.trainer || spec.argv.empty()) return {};
   const Trainer* trainer = find_trainer(spec.trainer->log);

@@ -67,7 +67,7 @@ class NodeRoster {
 
   /// Names by place, as far as they are known.
   [[nodiscard]] std::map<std::int32_t, std::string> names_by_index() const;
-  /// Names of an allocation of several nodes, by place; empty if node agents do not start the
+  /// Names of several nodes, by place; empty until all have one, or if no node agents start the
   /// ranks.
   [[nodiscard]] std::vector<std::string> in_order() const;
 

@@ -65,7 +65,7 @@ bool only_waits(const World& world, Timestamp now) {
     if (age_s >= 0 && age_s < may_start_s) return false;
     any = true;
   }
-  // A sweep without live trials may be held: by the clock, or by other users' jobs.
+  // A sweep without live allocations may be held: by the clock, or by other users' jobs.
   for (const auto& [id, sweep] : world.sweeps())
     any = any || (sweep.state == SweepState::active && !sweep.held.empty());
   return any;

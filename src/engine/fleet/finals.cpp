@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Decision: Confirmations on other nodes have allocations of their own, which exclude the nodes
-// of the sets before. One set runs after the other, for all cells, so that nobody holds nodes
-// and waits for others. Slurm's refusal alone says that there are no other nodes.
+// of earlier sets. One set runs after the other, for all cells, so that nobody holds nodes while
+// waiting for more. Slurm's refusal alone says that there are no other nodes.
 #include "fleet/finals.hpp"
 
 #include "fleet/allocation.hpp"

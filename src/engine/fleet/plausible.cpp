@@ -60,7 +60,7 @@ bool agree(double a, double b) {
 
 std::string loss_alone(std::optional<double> loss, std::vector<double> others) {
   if (!loss) return "";
-  if (!std::isfinite(*loss)) return "the loss is not a number";
+  if (!std::isfinite(*loss)) return "the loss is not finite";
   if (others.size() < least_others) return "";
   const double middle = median_of(others, Even::upper);
   const auto with_middle =

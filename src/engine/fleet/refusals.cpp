@@ -67,8 +67,8 @@ bool speaks_of_batches(std::string_view words) {
   return words.find("atch") != words.npos || words.find("accum") != words.npos;
 }
 
-/// True if the text names the axis, as "tp" or "tensor". A number alone is not enough, because
-/// batches and GPUs often have a degree's number.
+/// True if the text names the axis, as "tp" or "tensor". A number alone is not enough: a
+/// batch or a count of GPUs often equals a degree.
 bool names_axis(std::string_view words, const NamedAxis& axis) {
   if (words.find(axis.stem) != words.npos) return true;
   const auto letter_at = [words](

@@ -87,13 +87,13 @@ void Committer::run(Statement& statement, const Row& row) {
 void Committer::put(const SetSweep& change) {
   run(sql_.sweep, change.row);
   if (database_.changed() == 0)
-    fail(FaultKind::corrupt, fmt::format("there is no sweep {}", change.row.id));
+    fail(FaultKind::corrupt, fmt::format("no row for sweep {}", change.row.id));
 }
 
 void Committer::put(const SetTrial& change) {
   run(sql_.trial, change.row);
   if (database_.changed() == 0)
-    fail(FaultKind::corrupt, fmt::format("there is no trial {}", change.row.id));
+    fail(FaultKind::corrupt, fmt::format("no row for trial {}", change.row.id));
 }
 
 void Committer::put(const PutAttempt& change) {

@@ -393,7 +393,7 @@ class LinesIntoInbox {
     results.run(values);
   }
 
-  /// A point's hash; behind it which run of its layout it is, as put_finals() names it.
+  /// Checks `identity`: a point's hash, then the suffix by put_finals(), if it has one.
   static void check_identity(const LineHere& here, LineValues& values) {
     const std::string identity = text_in(values, "identity");
     const auto slash = std::min(identity.find('/'), identity.size());

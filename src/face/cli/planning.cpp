@@ -264,6 +264,8 @@ Result<PlannedSweep> plan_sweep(const Session& session, SweepSpec sweep) {
           planned.capabilities.rules.empty() ? nullptr : rules.get()));
   planned.notes.insert(
       planned.notes.end(), planned.plan.warnings.begin(), planned.plan.warnings.end());
+  if (auto missing = missing_script_text(planned.sweep); !missing.empty())
+    planned.notes.push_back(std::move(missing));
   planned.refusal = wrong_tree_text(planned.sweep);
   if (planned.refusal.empty())
     planned.refusal = uncomputed_text(planned.sweep, planned.plan.trials);

@@ -21,14 +21,41 @@ bool has_option(const std::vector<std::string>& words, std::string_view option) 
   });
 }
 
+/// True if its folder can be looked at: one with placeholders is another one at each point, and one
+/// in a container may be of its image.
+bool has_tree(const SweepSpec& sweep) {
+  const std::string& folder = sweep.runner.trainer.directory;
+  return !folder.empty() && folder.find('{') == std::string::npos && !sweep.container.is_used();
+}
+
+/// The script that an interpreter or launcher is given; empty: none by its name.
+std::string script_in(const std::vector<std::string>& argv) {
+  const auto is_script = [](const std::string& word) {
+    return (word.ends_with(".py") || word.ends_with(".sh")) && !word.starts_with('-') &&
+        word.find_first_of(" {") == std::string::npos;
+  };
+  const auto found = std::find_if(argv.begin(), argv.end(), is_script);
+  return found == argv.end() ? std::string() : *found;
+}
+
 }  // namespace
 
+std::string missing_script_text(const SweepSpec& sweep) {
+  if (!has_tree(sweep)) return {};
+  const TrainerSpec& trainer = sweep.runner.trainer;
+  const std::string script = script_in(trainer.argv);
+  std::error_code ignored;
+  if (script.empty() || fs::exists(fs::path(trainer.directory) / script, ignored)) return {};
+  return fmt::format(
+      "'argv' names {}, which is not in {} here. Each trial fails unless it is there "
+      "on the nodes; 'cwd' names another folder.",
+      script, trainer.directory);
+}
+
 std::string wrong_tree_text(const SweepSpec& sweep) {
+  if (!has_tree(sweep)) return {};
   const TrainerSpec& trainer = sweep.runner.trainer;
   const TrainerFile& file = trainer_file(trainer.told_as());
-  // A folder with placeholders is another one at each point.
-  const bool looks = !trainer.directory.empty() && trainer.directory.find('{') == std::string::npos;
-  if (!looks || sweep.container.is_used()) return {};
   const auto is_there = [&](const TrainerTree& tree) {
     std::error_code ignored;
     return fs::exists(fs::path(trainer.directory) / tree.file, ignored);

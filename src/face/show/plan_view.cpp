@@ -302,6 +302,12 @@ class PlanWriter {
           "The speed of {} is unknown, so these times assume a slow CPU core; most machines need "
           "less. `shardsweep status` corrects the time left once trials have run.",
           sweep_.cluster.name));
+    constexpr std::int64_t worth_a_search = 100;
+    if (sweep_.search.policy == SearchPolicy::exhaustive && trial_count() >= worth_a_search)
+      sentence(
+          "All of them run. `search: {policy: best_first, until: {regret: 1%}}` in the file runs "
+          "as "
+          "many as it takes to find the fastest.");
     if (plan_.left_out_gpu_hours.empty()) return;
     sentence(fmt::format("{} GPU-hours if nothing were left out or stopped early.",
         amount_text(plan_.gpu_hours_before_pruning())));
@@ -377,7 +383,7 @@ class PlanWriter {
     if (search.until.runs > 0) ends.push_back(counted(search.until.runs, "run"));
     if (search.until.gpu_hours > 0)
       ends.push_back(fmt::format("{:g} GPU-hours", search.until.gpu_hours));
-    sentence(fmt::format("Each cell (model × seq_len × nodes) runs {}{}",
+    sentence(fmt::format("A cell's trials (model × seq_len × nodes) run {}{}",
         search.policy == SearchPolicy::best_first ? "best first" : "in this order",
         ends.empty() ? ", to its last trial."
                      : fmt::format(" until {}. The rest is skipped.", fmt::join(ends, " or "))));

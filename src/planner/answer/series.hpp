@@ -64,8 +64,8 @@ struct SeriesAnswer {
   Noise noise{};          ///< noise of one measurement of this series
   double drift = 0;       ///< share by which the speed grows per unit of `at`; 0: none
   bool by_nodes = false;  ///< nodes differ in speed, and the levels allow for it
-  /// False: the points differ too much for a level, or their noise is not known and no change is
-  /// plain. Each point is then its own level.
+  /// False: no change was found, and the points differ too much for a level or have no known
+  /// noise. Each point is then its own level.
   bool levelled = true;
   double resolve = usual_resolve;  ///< share above which a change matters
 

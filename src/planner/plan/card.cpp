@@ -109,8 +109,8 @@ std::vector<std::string> trust(const SuggestRequest& request, const SuggestedLay
           ? fmt::format("{} has no peak speed for this dtype, so layouts can be compared, but "
                         "their speed is unknown.",
                 request.cluster.name)
-          : fmt::format("Train step: {} {}; the time model expects two of three measurements in "
-                        "that range.",
+          : fmt::format("Train step time: {} {}; the time model expects two of three "
+                        "measurements in that range.",
                 sigma_text(layout),
                 request.learnt && !request.learnt->runs.empty()
                     ? "with what was learnt"

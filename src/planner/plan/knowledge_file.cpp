@@ -99,7 +99,7 @@ class KnowledgeReader {
     return fault(FaultKind::invalid_input, fmt::format("{}:{}: {}", where_, number_, why));
   }
 
-  /// The next line without its check, which holds.
+  /// JSON of the next line, if its checksum holds.
   Result<KnowledgeJson> next() {
     const auto end = rest_.find('\n');
     if (end == std::string_view::npos) return refuse("the last line is incomplete");

@@ -101,9 +101,9 @@ struct LearntPredictor {
   [[nodiscard]] const MeasuredLayout* of(const ModelSpec& model, const Point& point) const;
 };
 
-/// Learns for a cluster with these rates: those of the knowledge, or others. Runs on other hardware
-/// or in another dtype are not used. Faults (invalid_input): a run of no such model, or whose
-/// layout, dtype or outcome nobody can read.
+/// Learns for `cluster`, whose rates may differ from those of the knowledge. Runs on other hardware
+/// or in another dtype are not used. Faults (invalid_input): a run whose model is not listed, or
+/// whose layout, dtype or outcome nobody can read.
 [[nodiscard]] Result<LearntPredictor> learn(
     const Knowledge& knowledge, const ClusterSpec& cluster, const Family& family, Dtype dtype);
 

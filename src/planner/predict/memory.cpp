@@ -49,7 +49,7 @@ StateBytes state_bytes(const Point& point, double bf16_gradient, double shards) 
   return bytes;
 }
 
-// Micro-batches in flight; with v chunks per rank in units of all its chunks: of the first rank
+// Micro-batches in flight on a rank; each of its v chunks counts 1/v. On the first rank
 // p + (p - 1)/v [arXiv 2205.05198, section 4.2.1].
 double in_flight(const LayerShape& shape, const Layout& layout, double stage) {
   if (layout.schedule == Schedule::afab) return shape.accum;

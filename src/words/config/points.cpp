@@ -275,9 +275,8 @@ void SweepReader::read_control(const YamlNode& node) {
   if (node.kind != YamlNode::Kind::map) {
     mistakes_.add(node,
         fault_at(node,
-            fmt::format("expected a layout such as {{tp: 2, "
-                        "micro_batch: 1}}, network, auto or off for "
-                        "'control', got {}",
+            fmt::format("'control' takes off, auto, network or a layout such as {{tp: 2, "
+                        "micro_batch: 1}}, got {}",
                 describe(node))));
     return;
   }

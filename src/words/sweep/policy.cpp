@@ -100,7 +100,7 @@ const auto policy_table = std::to_array<PolicyField>({
     {"daemon", "blind", PolicyUnit::seconds, at<&Policy::blind_s>, 1, day_s, "a scheduler that does not answer for so long is reported"},
     {"lane", "idle_limit", PolicyUnit::seconds, at<&Policy::lane, &LaneLimits::idle_limit_s>, 0.1, day_s, "a lead without work for so long returns its nodes"},
     {"limits", "slow_factor", PolicyUnit::factor, at<&Policy::slow_factor>, 0, 1e6, "an attempt is a timeout after so many times its predicted time; 0 leaves only attempt_time"},
-    {"limits", "slow_floor", PolicyUnit::seconds, at<&Policy::slow_floor_s>, 1, day_s, "no attempt is a timeout by slow_factor before this"},
+    {"limits", "slow_floor", PolicyUnit::seconds, at<&Policy::slow_floor_s>, 1, day_s, "slow_factor ends no attempt before this"},
     {"limits", "attempt_time", PolicyUnit::seconds, at<&Policy::attempt, &AttemptLimits::attempt_limit_s>, 0.1, day_s * 7, "longest attempt"},
 });
 // clang-format on

@@ -26,7 +26,7 @@ constexpr auto of_run = std::to_array<PlaceholderInfo>({
 });
 
 constexpr auto of_rank = std::to_array<PlaceholderInfo>({
-    {"rank", "number of the rank; with 'launch: node' of the node's first one"},
+    {"rank", "rank's number; with 'launch: node' that of its node's first rank"},
     {"local_rank", "its number on its node"},
     {"node_rank", "number of its node"},
     {"master_addr", "host of rank 0"},

@@ -160,7 +160,7 @@ Result<const ScriptDocument*> document_of(const LayoutWords& words, const Script
   return found.empty() ? nullptr : found.front();
 }
 
-/// The document, and before it what the commands say beside it.
+/// The words of the commands that decide, as lines, and then the document.
 Result<std::string> script_as_lines(
     const LayoutWords& layout_words, const Script& script, const ScriptDocument& document) {
   SHARDSWEEP_ASSIGN(const auto said, deciding(layout_words, script));

@@ -195,7 +195,7 @@ inline constexpr auto described<TimeFamily> = [] {
       Key{"attention_flops", &T::attention_flops, {real, "most FLOP/s that its attention reaches on any GPU; 0: no limit"}},
       Part{&T::links},
       Key{"launch_layer_s", &T::launch_layer_s, {real, "of a layer's kernels, forward and backward"}},
-      Key{"launch_layer_tp_s", &T::launch_layer_tp_s, {real, "the same with tensor parallelism"}},
+      Key{"launch_layer_tp_s", &T::launch_layer_tp_s, {real, "of a layer's kernels with tensor parallelism"}},
       Key{"launch_layer_pipeline_tp_s", &T::launch_layer_pipeline_tp_s, {real, "added per TP rank with tensor parallelism inside a pipeline"}},
       Key{"launch_stage_s", &T::launch_stage_s, {real, "of what is not in a layer"}},
       Key{"stage_message_s", &T::stage_message_s, {real, "of a stage's receives and sends"}},

@@ -434,7 +434,7 @@ class Judge {
     const double wanted = std::log(vocab);
     if (!(std::abs(*loss - wanted) <= loss_slack * wanted))
       fault(
-          fmt::format("The first loss is {:.3f}. A fresh model over {} entries begins near "
+          fmt::format("The first loss is {:.3f}. An untrained model with vocabulary {} begins near "
                       "{:.3f}.",
               *loss, vocab, wanted));
   }

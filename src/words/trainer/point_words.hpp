@@ -12,7 +12,7 @@
 
 namespace shardsweep {
 
-/// `model`: some trainers have other words for it, or none, by its layers and experts.
+/// `model`: its layers and experts decide which words some trainers have, if any.
 [[nodiscard]] TrainerLayout layout_of_point(const Point& point, const ModelSpec& model = {});
 
 /// Why the trainer does not start a point, by the rules of its file; empty: it does.

@@ -50,3 +50,25 @@ TEST_CASE("what is not a tree of torchtitan here is not judged") {
   CHECK(said({"configs.py"}, {"--job.config_file"}, "/nowhere").empty());
   CHECK(said({"configs.py"}, {"--job.config_file"}, "/{model}").empty());
 }
+
+TEST_CASE("a script that is not in the runner's folder is warned of, unless it may be elsewhere") {
+  const test::Folder tree;
+  tree.write("train.py", "");
+  SweepSpec sweep;
+  TrainerSpec& trainer = sweep.runner.trainer;
+  trainer.directory = tree.path().string();
+  const auto warning = [&](std::vector<std::string> argv) {
+    trainer.argv = std::move(argv);
+    return missing_script_text(sweep);
+  };
+  CHECK(warning({"python3", "train.py"}).empty());
+  CHECK(warning({"torchrun", "--nproc-per-node", "8", "trian.py", "--x"}).find("trian.py") !=
+      std::string::npos);
+  CHECK(warning({"python3", "-m", "megatron.train"}).empty());
+  CHECK(warning({"python3", "{model}.py"}).empty());
+  CHECK(warning({"bash", "-c", "cd /tmp && python3 no.py"}).empty());
+  trainer.directory = "/no/such/folder";
+  CHECK(!warning({"python3", "train.py"}).empty());
+  sweep.container.runtime = ContainerRuntime::pyxis;
+  CHECK(warning({"python3", "train.py"}).empty());
+}

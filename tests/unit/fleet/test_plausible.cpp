@@ -81,7 +81,7 @@ TEST_CASE("a loss that two others contradict is implausible") {
   CHECK(why("loss", 9.8).empty());
   CHECK(why("loss", 7.5) ==
       "the loss is 7.5, but 3 other layouts have 9.87 after the same train step");
-  CHECK(why("loss", std::nan("")) == "the loss is not a number");
+  CHECK(why("loss", std::nan("")) == "the loss is not finite");
   ExpectedValues few = expected;
   few.losses = {9.87};
   auto changed = metrics();

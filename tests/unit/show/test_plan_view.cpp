@@ -105,9 +105,10 @@ TEST_CASE("a plan says what pruning saves and where a search ends") {
   sweep.search.policy = SearchPolicy::best_first;
   sweep.search.until = {.regret = 0.01, .runs = 5};
   text = text_of(sweep, Format::table);
-  CHECK(text.find("Each cell (model × seq_len × nodes) runs best first until it is 95 % sure that "
-                  "nothing untested is 1 % faster or 5 runs. The rest is skipped.\n") !=
-      std::string::npos);
+  CHECK(
+      text.find(
+          "A cell's trials (model × seq_len × nodes) run best first until it is 95 % sure that "
+          "nothing untested is 1 % faster or 5 runs. The rest is skipped.\n") != std::string::npos);
   // What a search likely takes is no more than its plan, and the same at each call.
   sweep.search.until = {.regret = 0.01};
   const auto likely = nlohmann::json::parse(text_of(sweep, Format::json))["likely"];

@@ -262,7 +262,7 @@ TEST_CASE("a log that can't be believed gives no measurement") {
   CHECK(fault_of("megatron", "megatron-2026", {.seq_len = 8192}) ==
       "The log says seq_len 4096, but 8192 was asked for.");
   CHECK(fault_of("megatron", "megatron-2026", {.vocab = 32000}) ==
-      "The first loss is 10.831. A fresh model over 32000 entries begins near 10.373.");
+      "The first loss is 10.831. An untrained model with vocabulary 32000 begins near 10.373.");
   CHECK(
       fault_of("nanotron", "megatron-2026") == "The log has no train step that this reader knows.");
   CHECK(fault_of("llm-foundry", "llm-foundry", {.gpus = 8, .tokens_per_step = 1048576}) ==

@@ -52,7 +52,7 @@ void add_condition(std::string& any, const std::string& one) {
   any += (any.empty() ? "" : " or ") + one;
 }
 
-/// The layout of a trial, in its cell.
+/// SQL condition for a trial's cell and layout.
 std::string like_trial(const ReportedTrial& trial) {
   return fmt::format("(model = {} and seq_len = {} and nodes = {} and gpus = {} and layout = {})",
       literal_of(trial.model), trial.seq_len, trial.nodes, trial.gpus, literal_of(trial.layout));

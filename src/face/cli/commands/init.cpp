@@ -121,7 +121,7 @@ extern const Command command_init{.name = "init",
     .declare =
         [](Grammar& grammar) {
           grammar.option("file", grammar.options().file, "FILE",
-              "File to write; - prints it. An existing file is kept. Default: "
+              "File to write; - prints it. Refused if it exists. Default: "
               "~/.config/shardsweep/site.yaml.");
           grammar.flag("--on-a-node", grammar.own<InitOptions>().on_a_node,
               "Also ask a node, by a short job: GPUs, containers, CUDA, NCCL.");

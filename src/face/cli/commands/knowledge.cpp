@@ -62,8 +62,8 @@ Result<OwnKnowledge> own_knowledge(
 void say_left_out(const OwnKnowledge& own) {
   if (own.without.empty()) return;
   say(
-      fmt::format("Not exported: {}. Only its name identifies a trainer without a known family, "
-                  "and exported files hold no names.",
+      fmt::format("Sweeps not exported: {}. Their trainer is of no known family: only a name tells "
+                  "it, and exported files hold no names.",
           fmt::join(own.without, ", ")));
 }
 

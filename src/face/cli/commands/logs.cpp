@@ -280,7 +280,7 @@ class LogFollower {
 
   Result<void> tell_waiting(const std::string& name) {
     if (!std::exchange(told_, true))
-      say(fmt::format("{} has not been tried yet: waiting for its first attempt.", name));
+      say(fmt::format("Waiting for the first attempt of {} to begin.", name));
     return {};
   }
 

@@ -294,7 +294,7 @@ extern const Command command_new{.name = "new",
         [](Grammar& grammar) {
           Options& options = grammar.options();
           grammar.option("sweep", options.file, "FILE",
-              "File to write, such as SWEEP.yaml; - prints it. An existing file is kept.");
+              "File to write, such as SWEEP.yaml; - prints it. Refused if it exists.");
           grammar.option("--model", options.asked.model, "MODEL",
               "Preset of the model, a YAML file, or Hugging Face's config.json. Default: tiny and "
               "mini.");
@@ -307,7 +307,7 @@ extern const Command command_new{.name = "new",
           grammar.option(
               "--nodes", options.asked.nodes, "N", "Number of nodes, or several: 1,2,4.");
           grammar.option("--gpus", options.asked.gpus, "N",
-              "GPUs of one node, or several, in place of --nodes.");
+              "GPUs on one node, in place of --nodes: 4, or 1,2,4.");
         },
     .run = run_new,
     .database = false};
