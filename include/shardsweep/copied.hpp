@@ -23,8 +23,8 @@ namespace shardsweep {
 [[nodiscard]] std::filesystem::path folder_here(
     const Home& home, const std::filesystem::path& folder);
 
-/// A sentence if one of these folders of live allocations is another database's: whose copy this
-/// is, how many of its jobs are not its own, and what to do.
+/// If one of these folders of live allocations is another database's: whose copy this one is, how
+/// many jobs are the original's, and what to do.
 [[nodiscard]] std::optional<std::string> copy_text(
     const Home& home, const std::vector<std::filesystem::path>& folders);
 

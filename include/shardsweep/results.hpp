@@ -94,7 +94,7 @@ struct CellCandidate {
   double published_tokens_per_s_per_gpu = 0;
   std::string published_by{};
   std::int64_t trials = 1;  ///< how many it stands for
-  bool spared = false;      ///< skipped because the search of its cell had stopped
+  bool spared = false;      ///< not run, since the search left it out
   /// Prediction of the layout with the best one, if nothing was measured.
   std::optional<double> predicted{};
   std::optional<double> predicted_tokens_per_s_per_gpu{};

@@ -18,7 +18,7 @@ struct SearchRow {
   std::optional<Outcome> outcome;
   bool attempted = false;
   bool rerun = false;               ///< asked for by name
-  bool spared = false;              ///< skipped because its cell's search was over
+  bool spared = false;              ///< not run, since the search left it out
   double tokens_per_s_per_gpu = 0;  ///< speed of its counted, unmarked measurement; 0: none
   bool cut_short = false;           ///< true: that run was cut short, so its speed is a bound
   double resolution = 0;            ///< share of that speed that its log rounds away

@@ -21,8 +21,8 @@ struct CheckedNode {
   std::filesystem::path ended_jobs;
 };
 
-/// Ends marked processes whose owners are gone, and processes without a marker that were started in
-/// an ended job of ours. Takes as long as these need to leave, at most 3 s.
+/// Ends marked processes whose owners are gone, and unmarked ones of our ended jobs, waiting at
+/// most 3 s for them, and removes abandoned shared memory.
 [[nodiscard]] NodeCheck check_node(const CheckedNode& node, const Log& log);
 
 }  // namespace shardsweep::agent

@@ -41,7 +41,7 @@ std::vector<std::string> snapshot_words(
       {{"kept", paths.kept().string()}, {"nonce", spec.nonce}}, DoubleBraces::keep);
 }
 
-/// oom_rank-3_NONCE.pickle is oom_rank-3.pickle there, and NONCE.pickle snapshot.pickle.
+/// Kept, oom_rank-3_NONCE.pickle is oom_rank-3.pickle, and NONCE.pickle snapshot.pickle.
 std::string name_when_kept(const std::string& name, const std::string& ending) {
   std::string front = name.substr(0, name.size() - ending.size());
   while (front.ends_with('_') || front.ends_with('-'))

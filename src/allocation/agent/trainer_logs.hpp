@@ -60,8 +60,8 @@ class TrainerLogs {
   void look(const Clock& clock, bool all, bool probing = false);
   /// Judges the complete output. `failed`: an output without train steps then writes no record.
   void finish(const Clock& clock, bool failed);
-  /// Judges the output of an attempt that was cut short: error() is what the log contradicts. If
-  /// another node measured it, this output may refuse that result.
+  /// Judges the output of an attempt that was cut short: what contradicts its log is error(),
+  /// or refuses the result if another node measured it.
   void finish_cut(const Clock& clock, CutBy by);
   /// True for a few seconds while facts are missing that the ranks of other nodes have printed:
   /// they belong to the result.

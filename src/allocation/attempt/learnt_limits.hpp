@@ -22,7 +22,7 @@ namespace shardsweep {
 
 class LearntLimits {
  public:
-  /// `spec` was measured, and stood still for so long at most.
+  /// `spec` completed; the longest time without movement in each phase.
   void learn(const AttemptSpec& spec, const StillTimes& longest_still_s);
   /// `spec` with what its group has taught.
   [[nodiscard]] AttemptSpec applied_to(AttemptSpec spec) const;

@@ -17,7 +17,7 @@
 
 namespace shardsweep {
 
-/// Bytes, and parts within parts: longer and deeper than what a person writes.
+/// Most bytes, and most levels of nesting: more than a person writes.
 inline constexpr std::size_t longest_computed = 512;
 inline constexpr int deepest_computed = 40;
 

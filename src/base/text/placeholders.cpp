@@ -228,7 +228,7 @@ Result<void> check_piece(
     if (std::find(names.begin(), names.end(), name) == names.end())
       return refuse(nearest(name, names).empty()
               ? fmt::format(
-                    "unknown name '{0}'; if you mean the word, put it in quotes: ''{0}''", name)
+                    "unknown name '{0}'; if you mean the word, write it in quotes: '{0}'", name)
               : fmt::format("unknown name {}{}", in_quotes(name), did_you_mean(name, names)));
   }
   return {};

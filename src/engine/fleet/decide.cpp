@@ -486,8 +486,8 @@ class Decider {
     return row;
   }
 
-  /// Token of the next allocation. Allocations of one pass and node count ask Slurm for the same,
-  /// so they can be an array.
+  /// Token of the next allocation. Those of one make_lanes() ask Slurm for the same, so they can
+  /// be an array.
   std::string next_token(const Policy& policy, std::int64_t made, std::string& array) {
     if (policy.lane_array <= 1) return input_.random_hex(token_digits);
     const std::int64_t index = made % policy.lane_array;

@@ -514,7 +514,7 @@ Ending ending_of(const RecordsSummary& records, const AllocationRow& allocation,
     return {.outcome = Outcome::crashed, .cause = records.flaw, .source = SaidBy::runner};
   const Outcome outcome = meaning_of_end(allocation).value_or(Outcome::lost);
   return {.outcome = outcome,
-      .cause = "its allocation has ended: " + why,
+      .cause = "the allocation ended: " + why,
       .source = allocation.end_outcome ? SaidBy::scheduler : SaidBy::daemon,
       .node = outcome == Outcome::node_failure ? lead_node : ""};
 }

@@ -304,8 +304,8 @@ Result<std::string> whole_hash(const Tree& tree, const fs::path& to) {
     if (!to.empty()) SHARDSWEEP_TRY(make_folders(to));
     SHARDSWEEP_ASSIGN(Entries before, Listing(tree).read());
     if (before.empty())
-      return fault(
-          FaultKind::invalid_input, fmt::format("the tree {} has no files", tree.root.string()));
+      return fault(FaultKind::invalid_input,
+          fmt::format("there is no file to copy in {}", tree.root.string()));
     if (!to.empty()) fail_point("snapshot.listed");
     SHARDSWEEP_ASSIGN(auto hash, hash_of(tree, before, to));
     SHARDSWEEP_ASSIGN(const Entries after, Listing(tree).read());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Slurm by slurmrestd. A look is one request for the jobs, and one to slurmdbd where the queue
-// does not tell all. The token stands in a file that only its owner can read, or comes from
+// Slurm by slurmrestd. A look asks for the queue, and slurmdbd for what the queue lacks. The token
+// (a unix socket needs none) is in a file that only its owner can read, or comes from
 // `scontrol token`; it is never in a command line, a log or the database.
 #include "http/client.hpp"
 #include "slurm/rest_json.hpp"

@@ -36,7 +36,7 @@ void Conservation::check() const {
   if (sweep_ == 0) return;
   const Counts after = count();
   in_work_of(sweep_, [&] {
-    INVARIANT(after.all == before_.all, "a commit neither makes nor loses a trial", sweep_,
+    INVARIANT(after.all == before_.all, "a write neither makes nor loses a trial", sweep_,
         before_.all, after.all);
     INVARIANT(after.all == after.by_state, "each trial is in one state", sweep_, after.all,
         after.by_state);

@@ -357,7 +357,7 @@ class LinesIntoInbox {
       tries = *found;
       json.erase("attempts");
       if (!tries.is_array() || tries.size() > most_attempts)
-        here.refuse(fmt::format("'attempts' is a list of at most {}", most_attempts));
+        here.refuse(fmt::format("'attempts' is no list of at most {}", most_attempts));
     }
     auto values = values_of(here, json, columns_.trial);
     here.refuse_rest(json);
@@ -377,7 +377,7 @@ class LinesIntoInbox {
     bool counted = false;
     std::int64_t last = 0;
     for (auto& one : tries) {
-      if (!one.is_object()) here.refuse("an attempt is an object");
+      if (!one.is_object()) here.refuse("an attempt is no object");
       const auto attempt = attempt_of(here, one, text_in(values, "identity"));
       if (integer_in(attempt, "number") <= last)
         here.refuse("the attempts are not in the order of their numbers");

@@ -304,7 +304,7 @@ void export_to(const std::filesystem::path& from, const std::filesystem::path& t
       database.execute("PRAGMA query_only = 0");  // VACUUM INTO counts as writing
       Statement(database, "VACUUM INTO ?").run(partial.string());
     }
-    // The copy is nobody's: whoever opens it shall not read that a daemon holds it.
+    // No daemon holds the copy, so its lease must not say that one does.
     Database copy(partial, OpenMode::existing, read_wait_ms);
     copy.execute("PRAGMA journal_mode = MEMORY");  // a copy cut short is useless anyway
     copy.execute("UPDATE lease SET held = 0");

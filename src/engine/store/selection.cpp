@@ -120,7 +120,7 @@ void try_expression(const std::string& where, const std::vector<std::string>& na
     const Statement compiled(scratch, "SELECT 1 FROM candidate WHERE (" + where + ")");
   } catch (const SqliteError& error) {
     if (authorizer.refused().starts_with("the function"))
-      refuse(fmt::format("{} is not allowed (functions: {}). `shardsweep query` has all.",
+      refuse(fmt::format("{} is not allowed (functions: {}). `shardsweep query` has more.",
           authorizer.refused(), filter::functions_of(filter::Over::rows)));
     if (!authorizer.refused().empty())
       refuse(authorizer.refused() + " is not allowed, only an expression");

@@ -295,8 +295,8 @@ void make_private(const std::filesystem::path& file) {
   if (made >= 0) ::close(made);  // else it is there, or SQLite says why it can't be made
 }
 
-/// Looks once more at the file, as SQLite has it open: it may have been exchanged since the first
-/// look (home/home.cpp).
+/// Refuses the file that SQLite has open if it was exchanged since the first look
+/// (home/home.cpp).
 ///
 /// SQLite's VFS for unix opens by name. It takes no descriptor of a folder or a file, and resolves
 /// names below /proc/self/fd to those of the files before it opens them. It does say whether the

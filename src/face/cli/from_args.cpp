@@ -63,7 +63,7 @@ Result<TrainerLayout> present_layout(
   return layout;
 }
 
-/// A configuration may leave the length of samples to something else.
+/// A configuration need not have seq_len: then any will do.
 bool is_layout(const Point& point, const TrainerLayout& wanted) {
   auto own = layout_of_point(point);
   if (wanted.seq_len == 0) own.seq_len = 0;

@@ -390,7 +390,8 @@ void Grammar::format(const Words& pictures) {
   flag("--wide", options_.wide, "Print all columns, whatever the terminal's width.");
   if (std::find(pictures.begin(), pictures.end(), "png") == pictures.end()) return;
   constexpr int most_pixels = 16'000;
-  option("--width", options_.png_width, "PIXELS", "Width of a PNG. Default: 300 dots per inch.")
+  option("--width", options_.png_width, "PIXELS",
+      "Width of a PNG. Default: that of 300 dots per inch.")
       .whole_number(1, most_pixels);
 }
 void Grammar::form(const std::string& help, const Words& words) {

@@ -122,7 +122,7 @@ Result<Capabilities> capabilities_of(
   notes.push_back(named ? fmt::format("the runner {} does not answer --capabilities ({}). "
                                       "Results record it as '{}', version 'unknown'; {}.",
                               file, silent, unknown.runner, refused)
-                        : fmt::format("{} does not start here ({}); {}.", file, silent, refused));
+                        : fmt::format("{} can't be asked here ({}); {}.", file, silent, refused));
   return unknown;
 }
 

@@ -405,7 +405,7 @@ std::string sentence(const SweepSpec& sweep, const Untold& one) {
     return fmt::format("The trainer is not given {} ({}), so all of these would run alike. {}.",
         axis.name, fmt::join(values, ", "), what);
   return fmt::format(
-      "The trainer is not given {} {}. {}, or write 'told: [{}]' if the program sets it by itself.",
+      "The trainer is not given {} {}. {}, or, if the program sets it by itself, 'told: [{}]'.",
       axis.name, values.front(), what, axis.name);
 }
 

@@ -28,7 +28,7 @@ bool has_tree(const SweepSpec& sweep) {
   return !folder.empty() && folder.find('{') == std::string::npos && !sweep.container.is_used();
 }
 
-/// The script that an interpreter or launcher is given; empty: none by its name.
+/// The first word that is a script by its ending; empty: there is none.
 std::string script_in(const std::vector<std::string>& argv) {
   const auto is_script = [](const std::string& word) {
     return (word.ends_with(".py") || word.ends_with(".sh")) && !word.starts_with('-') &&

@@ -149,7 +149,7 @@ std::string scaled(const std::vector<Value>& values) {
   return fmt::format(R"("scale":[{:.12g},{:.12g}],"width":3,"codes":"{}")", low, step, coded);
 }
 
-/// Texts that mostly occur once.
+/// Texts, of which more than half are distinct.
 bool differ(const std::vector<Value>& values) {
   std::map<std::string, int> seen;
   for (const auto& value : values) {

@@ -23,8 +23,8 @@ namespace shardsweep {
 /// the line before) and what stands between these.
 [[nodiscard]] std::string front_coded(const std::vector<std::string>& texts);
 
-/// Cause of a trial as the page shows it: that of one without a result, if it says more than the
-/// line of the table in which it stood.
+/// Cause that the page shows. Empty: the trial has a result, or its cause only names the line of an
+/// imported table.
 [[nodiscard]] std::string shown_cause(const ReportedTrial& trial);
 
 }  // namespace shardsweep

@@ -139,7 +139,7 @@ std::string predicted_section(const ReportView& view) {
 std::string parallel_section(const ReportView& view) {
   constexpr std::size_t least_trials = 3;
   if (view.trials.size() < least_trials) return {};
-  return section("All trials over all axes",
+  return section("Trials over the axes that vary",
       "<div class=\"bar screen\"><span id=\"chosen\" role=\"status\"></span><label><input "
       "type=\"checkbox\" id=\"only-cell\"> only <span class=\"chosen-cell\">the chosen "
       "cell</span></label><button type=\"button\" id=\"clear\">Show all</button></div>\n" +
@@ -224,9 +224,7 @@ std::string side_runs_section(const ReportView& view) {
   const Table& runs = view.facts().side_runs;
   if (runs.rows.empty()) return {};
   return section("Profiles and memory snapshots",
-      html_table(runs,
-          "Runs beside the measured ones. No number of this page comes "
-          "from them."));
+      html_table(runs, "Extra runs. No number of this page comes from them."));
 }
 
 std::string trials_section(const ReportView& view) {

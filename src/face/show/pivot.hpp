@@ -27,7 +27,7 @@ inline constexpr std::array<CellWord, 7> cell_words{{
     {"planned", '.', "not run yet"},
     {"infeasible", '/', "every layout is infeasible; `plan` says why"},
     {"none", ' ', "no such point in the sweep"},
-    {"spared", 'b', "not run: the search of its cell had stopped; `show TRIAL` has the bound"},
+    {"spared", 'b', "not run: the search left it out; `show TRIAL` says why"},
 }};
 
 struct HeatmapCell {

@@ -382,7 +382,7 @@ void add_left_out(CellAnswer& answer, const LeftOutRuns& left_out) {
           fmt::format("{} of {} {} not ranked (--all-versions){}", counted(left_out.runs, "run"),
               left_out.software, left_out.runs == 1 ? "is" : "are",
               faster ? fmt::format(
-                           ", one with {} tokens/s/GPU", amount_text(left_out.tokens_per_s_per_gpu))
+                           ", up to {} tokens/s/GPU", amount_text(left_out.tokens_per_s_per_gpu))
                      : "")});
 }
 

@@ -88,8 +88,8 @@ struct SeriesAnswer {
 /// Number of points from which on a series tells its own noise.
 inline constexpr std::size_t enough_points = 6;
 
-/// Noise of one measurement, for series that are too short to tell their own: the median of those
-/// that tell theirs; if none does, by `runs` of one layout at one time.
+/// Noise of one measurement, for series that are too short to tell their own: the median over the
+/// longer ones; without one, that of `runs` of one layout at one time.
 [[nodiscard]] Noise noise_of_others(const std::vector<std::vector<SeriesPoint>>& series,
     const std::vector<std::vector<SeriesPoint>>& runs);
 

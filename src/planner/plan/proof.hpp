@@ -13,7 +13,7 @@
 
 namespace shardsweep {
 
-/// Layouts of each cell that are proved.
+/// How many layouts of a cell are proved.
 inline constexpr std::size_t proved_layouts = 3;
 
 /// Name of the sweep that runs the ranks.

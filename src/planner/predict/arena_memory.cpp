@@ -136,7 +136,7 @@ double communication_piece(const ArenaStage& at) {
     most = std::min(gradient_bytes * at.in_parts(at.table()) / (at.layout.zero > 0 ? at.shards : 1),
         at.layout.bucket_mb * mib);
   if (at.sequence_parallel) {
-    // Sharded gradients: a rank has at least one norm of a layer.
+    // Sharded gradients: the first rank has at least one norm of a layer.
     const double norms = at.layout.zero > 0 ? 1 : 2;
     most = std::max(most, gradient_bytes * at.hidden * (norms * at.layers + (at.last ? 1 : 0)));
   }

@@ -236,8 +236,8 @@ std::int64_t few(std::int64_t count) {
   return count <= 4 ? count : 4 - count % 2;
 }
 
-// runner/src/parallel/parameter_store.cpp: a unit's gradients are whole from open to the end of
-// their reduction; two reductions travel at most.
+// runner/src/parallel/parameter_store.cpp: a unit's gradients are unsharded from open to the
+// end of their reduction; at most two reductions are in flight.
 class Gradients {
  public:
   explicit Gradients(bool overlap) : overlap_(overlap) {}

@@ -59,7 +59,7 @@ constexpr auto plain_keys = std::to_array<PlainKey>({
     {"constants", "global_batch_size", Type::count, "a whole number", "", "samples per train step, in place of global_batch_tokens"},
     {"cluster", "preset", Type::special, "a preset or a file", "", "values to start from; 'shardsweep presets' lists the presets"},
     {"container", "runtime", Type::special, "pyxis, enroot, apptainer, podman-hpc, shifter or none", "", "the program that starts containers on the nodes"},
-    {"container", "image", Type::special, "an image, or a list", "", "a file or a name, as the runtime takes it; a list is an axis, the variable image"},
+    {"container", "image", Type::special, "an image, or a list", "", "a file or a name, as the runtime takes it; a list is an axis named image"},
     {"container", "mounts", Type::texts, "a list of SOURCE:TARGET", "", "folders of the host; ':ro' behind one mounts it for reading only; those of both files hold"},
     {"container", "workdir", Type::text, "an absolute path", "as without a container", "working folder of the ranks inside"},
     {"container", "env", Type::special, "a map of texts", "", "variables inside of the container; 'env' of the sweep wins"},

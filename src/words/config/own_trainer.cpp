@@ -124,8 +124,8 @@ std::optional<OwnTrainer> read_own_trainer(const YamlNode& root, Mistakes& mista
   if (own.file.patterns.empty() && own.file.log_of.empty() && mistakes.count() == before)
     mistakes.add(root,
         fault_at(root,
-            "missing key 'log' in a trainer's file: the lines that it prints, as 'shardsweep "
-            "help patterns' explains, or 'log_of' with a trainer that prints the same"));
+            "missing key: a trainer's file needs 'log', the lines that it prints (see 'shardsweep "
+            "help patterns'), or 'log_of', a trainer that prints the same"));
   if (mistakes.count() != before) return std::nullopt;
   return own;
 }

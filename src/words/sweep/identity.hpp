@@ -38,8 +38,8 @@ class Identifier {
   [[nodiscard]] std::string identity(const Point& point) const;
   /// Readable, at most 80 characters of [A-Za-z0-9._-], unique within a sweep, like
   /// `llama-1b-n8-dp4tp8pp2-mb2ga4-z1-3f9a01`: nodes (or g: GPUs), layout, what is not default,
-  /// and the first six digits of the identity. Where it would be longer, ten more digits stand
-  /// for what is cut.
+  /// and the first six digits of the identity. A longer one is cut, and has ten more digits
+  /// before those.
   [[nodiscard]] std::string slug(const Point& point) const;
   /// The identity without micro_batch, grad_accum (axes with in_lane_key false) and repeat:
   /// after an OOM, what is larger in the same lane need not run.

@@ -66,8 +66,8 @@ struct TrainerLayout {
 
 /// Stage 1 of ZeRO beside the axis `zero`: some trainers tell it with words of its own.
 inline constexpr std::string_view stage_1 = "zero 1";
-/// Name of an axis, of `global_batch` or of stage_1 in a trainer's words; empty: it has no word of
-/// its own, or none at all.
+/// A trainer's word for an axis, for `global_batch` or for stage_1 (else that of `zero`, if it can
+/// say 1); empty: there is none.
 [[nodiscard]] std::string_view word_of_axis(std::string_view trainer, std::string_view axis);
 
 /// Names of an axis, one for each of configurable_trainers(), in their order.

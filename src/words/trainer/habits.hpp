@@ -200,7 +200,7 @@ inline constexpr auto described<TimeFamily> = [] {
       Key{"launch_stage_s", &T::launch_stage_s, {real, "of what is not in a layer"}},
       Key{"stage_message_s", &T::stage_message_s, {real, "of a stage's receives and sends"}},
       Key{"activation_passes", &T::activation_passes, {real, "times a layer's activations move through memory"}},
-      Key{"parameter_bytes", &T::parameter_bytes, {real, "moved per parameter: read three times, gradient added"}},
+      Key{"parameter_bytes", &T::parameter_bytes, {real, "moved per parameter by a micro-batch: three reads, gradient added"}},
       Key{"logit_bytes", &T::logit_bytes, {real, "moved per logit"}},
       Key{"tp_exposed", &T::tp_exposed, {real, "of TP's transfers, what no product hides"}},
       Key{"overlap", &T::overlap, {real, "of backward, what DP's transfers hide behind"}},
@@ -209,7 +209,7 @@ inline constexpr auto described<TimeFamily> = [] {
       Key{"update_s", &T::update_s, {real, "the update's launches"}},
       Key{"gather_tensor_s", &T::gather_tensor_s, {real, "ZeRO 1: per tensor of the stage"}},
       Key{"gather_part_s", &T::gather_part_s, {real, "ZeRO 1: per tensor and rank that has a part of it"}},
-      Key{"recomputed_again", &T::recomputed_again, {real, "of a layer's forward under full recomputation"}},
+      Key{"recomputed_again", &T::recomputed_again, {real, "share of a layer's forward that full recomputation repeats"}},
       Key{"selective_again", &T::selective_again, {real, "of a layer's products' forward under selective"}},
       Key{"narrow_columns", &T::narrow_columns, {real, "products of experts with w columns reach w / (w + this) of a layer's"}},
       Key{"sends_parts", &T::sends_parts, {boolean, "with sequence parallelism a rank sends the rows of its own part alone to experts"}},
@@ -246,7 +246,7 @@ inline constexpr auto described<Family> = [] {
   using enum KeyType;
   return Entries{
       Key{"family", &F::name, {text, "its name in --family, if that is not the file's"}},
-      Key{"of", &F::trainer, {text, "which programs, in a sentence"}},
+      Key{"of", &F::trainer, {text, "the programs that it is about"}},
       Key{"title", &F::title, {text, "the family's own name, if that is not the trainer's"}},
       Key{"fitted_to", &F::fitted_to, {text, "what its constants are from"}},
       Key{"usual_on", &F::usual_on, {special, "the clusters of which it answers questions that name no family: gpus or cpus"}},

@@ -107,7 +107,7 @@ std::string quoted(std::string_view value, WordsForm form) {
   return is_plain ? std::string(value) : fmt::format("\"{}\"", value);
 }
 
-/// Nested words stand beside each other.
+/// Leaves of one section are consecutive.
 std::string nested(std::span<const NestedWord> leaves, std::size_t depth, WordsForm form) {
   const bool is_json = form == WordsForm::json;
   const std::string indent(form == WordsForm::toml ? 0 : 2 * (depth + (is_json ? 1 : 0)), ' ');

@@ -116,8 +116,7 @@ class FileReader {
   }
 
  private:
-  /// A start that never tells the model's shape trains one model under all names, unless it has a
-  /// name of its own for each.
+  /// A start without {hidden} trains one model under all names, unless it has a recipe for each.
   void check_start() {
     const TrainerStart& start = file_.start;
     const auto names = placeholders_in(start.rest);

@@ -247,7 +247,7 @@ TEST_CASE("an answer over a part of the runs says so, and how to rank all") {
   auto beaten = answer_of({.layouts = {layout("a", {run(1, 100)})}});
   add_left_out(beaten, {.runs = 1, .software = "mine 1.1", .tokens_per_s_per_gpu = 190});
   CHECK(doubts_text(beaten) ==
-      "1 run of mine 1.1 is not ranked (--all-versions), one with 190 tokens/s/GPU");
+      "1 run of mine 1.1 is not ranked (--all-versions), up to 190 tokens/s/GPU");
 }
 
 TEST_CASE("an efficiency above 100 % is said of both cells") {

@@ -263,8 +263,8 @@ TEST_CASE("a size or a type of the trainer's own choice is told, though it has o
   megatron.runner.trainer.argv = {"train"};  // which trains in fp32
   const auto found = untold_axes(megatron, trials);
   CHECK(untold_text(megatron, found) ==
-      "The trainer is not given dtype bf16. Add \"{dtype=bf16?--bf16}\" to 'argv', or write "
-      "'told: [dtype]' if the program sets it by itself.");
+      "The trainer is not given dtype bf16. Add \"{dtype=bf16?--bf16}\" to 'argv', or, if "
+      "the program sets it by itself, 'told: [dtype]'.");
   CHECK(untold_axes(megatron, product_of({{"dtype", {1}}})).empty());
   megatron.runner.trainer.argv.emplace_back("{dtype=bf16?--bf16}");
   CHECK(untold_axes(megatron, trials).empty());

@@ -260,8 +260,9 @@ extern const Command command_knowledge{.name = "knowledge",
               .with_default()
               .one_of({"list", "axes", "export", "import", "forget"});
           grammar.option("names", grammar.options().names, "FILE",
-              "export: the file to write; default: standard output. import: the file "
-              "to read. forget: names as list shows them.");
+              "export: file to write (else standard output). import: file to read. forget: names "
+              "that "
+              "'list' shows.");
           grammar
               .option("--sweep", own.sweeps, "NAME",
                   "export: this sweep; may be given several times. Default: all.")

@@ -286,8 +286,7 @@ Result<ExitCode> run_ui(const Session& session) {
     if (!session.options.db.empty() || std::filesystem::exists(session.home.database, unseen) ||
         unseen)
       return tl::unexpected(reader.error());
-    say(fmt::format(
-        "Only the explorer works, because the database can't be read: {}.", reader.error().what));
+    say(fmt::format("Only the explorer works: {}.", reader.error().what));
   }
   Ui ui(session);
   const std::string token = random_hex(token_digits);
