@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds the database's home and what was installed beside this executable.
 #include "machine/checked_folder.hpp"
+#include "machine/descriptor.hpp"
 #include "text/characters.hpp"
 
 #include <shardsweep/fail_point.hpp>
@@ -18,10 +19,11 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
+#include <map>
 #include <optional>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 namespace shardsweep {
@@ -72,6 +74,18 @@ Result<void> close_database(const fs::path& file) {
   return {};
 }
 
+/// The first bytes of a file. Its descriptor stays open: closing it would drop the locks that
+/// SQLite holds on the file in this process.
+std::string beginning_of(const fs::path& file, const struct stat& status, std::size_t bytes) {
+  static std::map<std::pair<dev_t, ino_t>, Descriptor> opened;
+  Descriptor& kept = opened[{status.st_dev, status.st_ino}];
+  if (!kept.valid()) kept = Descriptor(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
+  std::string begin(bytes, '\0');
+  const ssize_t got = ::pread(kept.get(), begin.data(), bytes, 0);
+  begin.resize(got < 0 ? 0 : static_cast<std::size_t>(got));
+  return begin;
+}
+
 /// Refuses a file that is no database, or somebody else's, before a folder is made beside it.
 Result<void> check_database(const fs::path& file) {
   struct stat status {};
@@ -109,11 +123,8 @@ Result<void> check_database(const fs::path& file) {
   SHARDSWEEP_TRY(check_companions(file));
   SHARDSWEEP_TRY(close_database(file));
   constexpr std::string_view first = "SQLite format 3";
-  std::string begin(first.size(), '\0');
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream.is_open() || status.st_size == 0) return {};
-  stream.read(begin.data(), static_cast<std::streamsize>(begin.size()));
-  if (begin == first) return {};
+  const std::string begin = beginning_of(file, status, first.size());
+  if (begin.empty() || begin == first) return {};
   return fault(FaultKind::invalid_input,
       fmt::format("{} is not a database. --db and SHARDSWEEP_DB name the file that "
                   "results are kept in.",

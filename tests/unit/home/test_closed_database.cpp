@@ -6,7 +6,9 @@
 
 #include <doctest/doctest.h>
 
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -49,6 +51,26 @@ TEST_CASE("a database that others may write is closed to them with all its files
   }
   CHECK(mode_of(file) == 0644);
   CHECK(mode_of(wal) == 0644);
+}
+
+TEST_CASE("a look at the database drops no lock that this process has on it") {
+  const Folder folder;
+  const fs::path file = folder.write("a.db", "SQLite format 3");
+  const int held = ::open(file.c_str(), O_RDWR | O_CLOEXEC);
+  struct flock lock {};
+  lock.l_type = F_WRLCK;
+  REQUIRE(::fcntl(held, F_SETLK, &lock) == 0);
+  CHECK(make_home(Home{file}));
+  const pid_t other = ::fork();
+  if (other == 0) {
+    struct flock seen {};
+    seen.l_type = F_WRLCK;
+    ::_exit(::fcntl(held, F_GETLK, &seen) == 0 && seen.l_type == F_WRLCK ? 0 : 1);
+  }
+  int status = -1;
+  REQUIRE(::waitpid(other, &status, 0) == other);
+  CHECK(status == 0);
+  ::close(held);
 }
 
 TEST_CASE("a database that its group may write is closed to it, and only the group is named") {
