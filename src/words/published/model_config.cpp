@@ -106,6 +106,24 @@ std::string canonical(const Json& row, const std::string& key) {
   return key;
 }
 
+/// A key that changes no number: by itself, or by the beginning or end that it has.
+bool is_harmless(std::string_view key) {
+  const auto any = [&](std::string_view list, auto matches) {
+    const auto& parts = section(list);
+    return std::any_of(parts.begin(), parts.end(),
+        [&](const Json& part) { return matches(part.get_ref<const std::string&>()); });
+  };
+  return lists(section("harmless"), key) ||
+      any("harmless_starts", [&](const std::string& start) { return key.starts_with(start); }) ||
+      any("harmless_ends", [&](const std::string& end) { return key.ends_with(end); });
+}
+
+/// A value that may tell of layers or widths, and not only of how they compute.
+bool may_be_size(const Json& value) {
+  if (value.is_number_integer()) return value.get<std::int64_t>() > 1;
+  return value.is_structured() && !value.empty();
+}
+
 /// Words of a list of words or numbers, or of one letter for each layer.
 std::vector<std::string> words_of_layers(const Json& list) {
   std::vector<std::string> words;
@@ -130,6 +148,8 @@ class Config {
   [[nodiscard]] const Json& row() const { return row_; }
   /// Keys that are neither read nor known to change no number, in the file's order.
   [[nodiscard]] const std::vector<std::string>& unknown() const { return unknown_; }
+  /// Unknown keys that may change the model's size.
+  [[nodiscard]] const std::vector<std::string>& unknown_sizes() const { return unknown_sizes_; }
 
   void take(const Json& part, const std::string& before = "") {
     for (const auto& [key, value] : part.items()) {
@@ -143,7 +163,9 @@ class Config {
       if (value.is_null()) {
         none_.insert(name);
       } else if (!knows(name)) {
-        if (!lists(section("harmless"), key)) unknown_.push_back(path);
+        if (is_harmless(key)) continue;
+        unknown_.push_back(path);
+        if (may_be_size(value)) unknown_sizes_.push_back(path);
       } else if (!values_.contains(name)) {
         values_[name] = value;
       }
@@ -194,7 +216,9 @@ class Config {
 
   [[nodiscard]] bool flag(std::string_view key, bool otherwise) const {
     const auto found = values_.find(key);
-    return found != values_.end() && found->is_boolean() ? found->get<bool>() : otherwise;
+    if (found == values_.end()) return otherwise;
+    if (found->is_number_integer()) return found->get<std::int64_t>() != 0;
+    return found->is_boolean() ? found->get<bool>() : otherwise;
   }
 
   [[nodiscard]] const Json* list(std::string_view key) const {
@@ -239,6 +263,13 @@ class Config {
   std::set<std::string, std::less<>>
       none_;  ///< null in the file: the class's number does not stand
   std::vector<std::string> unknown_;
+  std::vector<std::string> unknown_sizes_;
+};
+
+/// The part of a file that is read.
+struct TextPart {
+  bool is_text = false;  ///< text part of a model that also sees or hears
+  std::string headless;  ///< the first architecture, if that one has no output embeddings
 };
 
 /// How many layers have what.
@@ -404,30 +435,53 @@ Result<void> complete_ffn(const Config& config, ModelSpec& model) {
   return read_expert_layers(config, model);
 }
 
+std::string joined(const std::vector<std::string>& keys) {
+  constexpr std::size_t most = 8;
+  const std::vector<std::string> first(
+      keys.begin(), keys.begin() + static_cast<std::ptrdiff_t>(std::min(most, keys.size())));
+  return fmt::format("{}{}", fmt::join(first, ", "),
+      keys.size() > most ? fmt::format(" and {} more", keys.size() - most) : "");
+}
+
+std::string class_unknown(const Config& config) {
+  return config.type().empty() ? "'model_type' is missing"
+                               : fmt::format("model_type {} is unknown", in_quotes(config.type()));
+}
+
+/// A model of a class that is not here is read as Llama, unless a key may say that it is none.
+Result<void> check_class(const Config& config) {
+  if (config.is_known() || config.unknown_sizes().empty()) return {};
+  return refuse_config(fmt::format(
+      "{}, so how its keys {} change its size is unknown too. If it is built as a known class, "
+      "write that class's model_type into a copy of the file; if not, describe it under 'models' "
+      "in "
+      "a sweep file",
+      class_unknown(config), joined(config.unknown_sizes())));
+}
+
 /// Parts that no formula of the planner knows, as sentences.
-Result<std::string> note_of(const Config& config, const ModelSpec& model, bool sees) {
+Result<std::string> note_of(const Config& config, const ModelSpec& model, const TextPart& part) {
   std::vector<std::string> parts;
   SHARDSWEEP_ASSIGN(const auto values, config.number("v_head_dim"));
   if (!model.is_latent() && values > 0 && values != model.head_size())
     parts.push_back(
         fmt::format("values of {} in each head, counted as {}", values, model.head_size()));
   if (auto own = text_at(config.row(), "note"); !own.empty()) parts.push_back(std::move(own));
-  if (sees) parts.emplace_back("what is not text (its text part alone is read)");
+  if (part.is_text) parts.emplace_back("what is not text (its text part alone is read)");
   std::vector<std::string> sentences;
   if (!parts.empty())
     sentences.push_back(fmt::format("Predictions leave out: {}.", fmt::join(parts, "; ")));
-  if (!config.type().empty() && !config.is_known())
-    sentences.push_back(
-        fmt::format("model_type {} is unknown: read as Llama.", in_quotes(config.type())));
-  constexpr std::size_t most = 8;
-  const auto& unknown = config.unknown();
-  if (!unknown.empty()) {
-    const std::vector<std::string> first(unknown.begin(),
-        unknown.begin() + static_cast<std::ptrdiff_t>(std::min(most, unknown.size())));
-    sentences.push_back(
-        fmt::format("Not understood, and not counted: {}{}.", fmt::join(first, ", "),
-            unknown.size() > most ? fmt::format(" and {} more", unknown.size() - most) : ""));
+  if (!config.is_known())
+    sentences.push_back(fmt::format("{}: read as Llama.", class_unknown(config)));
+  if (!part.headless.empty()) {
+    sentences.push_back(fmt::format("A {} has no output embeddings.", part.headless));
+  } else if (!config.is_known() && config.list("tie_word_embeddings") == nullptr) {
+    sentences.push_back(fmt::format("It does not say 'tie_word_embeddings': counted as {}.",
+        model.tied_embeddings ? "one matrix" : "two matrices"));
   }
+  if (!config.unknown().empty())
+    sentences.push_back(
+        fmt::format("Not understood, and not counted: {}.", joined(config.unknown())));
   return fmt::format("{}", fmt::join(sentences, " ")).substr(0, 400);
 }
 
@@ -510,24 +564,52 @@ const Json* text_part(const Json& whole) {
   return nullptr;
 }
 
+/// The first architecture of a part, if it is one without output embeddings.
+std::string headless_architecture(const Json& part) {
+  const auto found = part.find("architectures");
+  if (found == part.end() || !found->is_array() || found->empty() || !found->front().is_string())
+    return "";
+  const auto& name = found->front().get_ref<const std::string&>();
+  const auto& ends = section("headless");
+  const bool is_one = std::any_of(ends.begin(), ends.end(),
+      [&](const Json& end) { return name.ends_with(end.get_ref<const std::string&>()); });
+  return is_one ? name : "";
+}
+
+/// The class of a file that names none, or one that is not here, by a key that only its files
+/// have. A class that is counted is never put in place of one that the file names.
+std::string class_by_signs(const Json& whole, std::string type) {
+  if (!class_of(type).empty()) return type;
+  for (const auto& sign : section("signs")) {
+    const auto found = whole.find(text_at(sign, "key"));
+    if (found == whole.end() || found->is_null()) continue;
+    if (sign.contains("is") && *found != sign.at("is")) continue;
+    if (sign.contains("with") && !whole.contains(text_at(sign, "with"))) continue;
+    if (sign.contains("without") && whole.contains(text_at(sign, "without"))) continue;
+    auto of = text_at(sign, "class");
+    if (type.empty() || class_of(of).contains("refuse")) return of;
+  }
+  return type;
+}
+
 }  // namespace
 
 Result<ModelSpec> model_of_config(std::string_view json, std::string name) {
   auto whole = Json::parse(without_infinity(json), nullptr, false);
   if (!whole.is_object()) return refuse_config("the file is not a JSON object");
   auto type = text_at(whole, "model_type");
-  if (type.empty() && whole.contains("dim") && whole.contains("n_layers")) {
-    type = "params.json";
-    complete_meta(whole);
-  }
   const Json* text = text_part(whole);
   if (text != nullptr && !text_at(*text, "model_type").empty()) type = text_at(*text, "model_type");
-  Config config(type);
+  const auto of = class_by_signs(whole, type);
+  if (of == "params.json" && text == nullptr) complete_meta(whole);
+  Config config(of);
   if (const auto why = text_at(config.row(), "refuse"); !why.empty())
-    return refuse_config(fmt::format("model_type {}: {}", in_quotes(type), why));
+    return refuse_config(
+        type.empty() ? why : fmt::format("model_type {}: {}", in_quotes(type), why));
   config.take(text != nullptr ? *text : whole);
   if (text != nullptr && whole.contains("tie_word_embeddings"))
     config.take(Json{{"tie_word_embeddings", whole["tie_word_embeddings"]}});
+  SHARDSWEEP_TRY(check_class(config));
   SHARDSWEEP_TRY(config.complete());
   ModelSpec model;
   model.name = std::move(name);
@@ -535,9 +617,11 @@ Result<ModelSpec> model_of_config(std::string_view json, std::string name) {
   SHARDSWEEP_TRY(check_embeddings(config, model));
   SHARDSWEEP_TRY(complete_attention(config, model));
   SHARDSWEEP_TRY(complete_ffn(config, model));
-  // Default of the base class of all configurations.
-  model.tied_embeddings = config.flag("tie_word_embeddings", true);
-  SHARDSWEEP_ASSIGN(model.note, note_of(config, model, text != nullptr));
+  const TextPart part{text != nullptr, headless_architecture(text != nullptr ? *text : whole)};
+  // Default of the base class of all configurations: transformers' files leave it out. Others
+  // have two matrices.
+  model.tied_embeddings = !part.headless.empty() || config.flag("tie_word_embeddings", !of.empty());
+  SHARDSWEEP_ASSIGN(model.note, note_of(config, model, part));
   SHARDSWEEP_TRY(check_ranges(model));
   return model;
 }

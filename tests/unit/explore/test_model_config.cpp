@@ -141,7 +141,7 @@ TEST_CASE("latent attention is read as it is, with and without a latent of the q
   CHECK(!plain.is_latent());
   CHECK(plain.q_lora_rank == 0);
   CHECK(plain.v_head_dim == 0);
-  CHECK(plain.note.empty());
+  CHECK(plain.note.find("leave out") == std::string::npos);
   const auto narrow = read("{" + lite + R"(,"head_dim":192})");
   CHECK(narrow.note.find("values of 128 in each head, counted as 192") != std::string::npos);
 }
@@ -390,4 +390,76 @@ TEST_CASE("a size of gate and up together, rows of an embedding, a text part cal
   CHECK(size_of(jais) == doctest::Approx(13.02).epsilon(0.01));
   CHECK(wrong(R"({"model_type":"falcon_perception","dim":1024,"n_layers":28,"n_heads":16})")
             .find("only models of text") != std::string::npos);
+}
+
+TEST_CASE("a file that names no class, or one that is not here, is told by a key that it has") {
+  CHECK(wrong(R"({"peft_type":"LORA","r":64,"base_model_name_or_path":"a/b"})") ==
+      "config.json: it is an adapter ('peft_type') and no model: read the config.json of its "
+      "'base_model_name_or_path'");
+  CHECK(wrong(R"({"_class_name":"UNet2DConditionModel","sample_size":64})")
+            .find("a part of a model that makes images") != std::string::npos);
+  CHECK(wrong(R"({"model_type":"new_translator","is_encoder_decoder":true,"d_model":64})") ==
+      "config.json: model_type 'new_translator': an encoder beside the decoder; only decoders are "
+      "described here");
+  CHECK(wrong(R"({"model_type":"new_vit","image_size":224,"patch_size":14,"hidden_size":64})")
+            .find("encodes images") != std::string::npos);
+  CHECK(wrong(R"({"d_model":64,"n_layer":2,"vocab_size":10,"ssm_cfg":{}})")
+            .find("no layer has attention") != std::string::npos);
+  // A class that is here stays, whatever else its file says.
+  CHECK(read(R"({"model_type":"llama","is_encoder_decoder":true})").layers == 32);
+  // DeepSeek's own file beside its inference code: 3 dense layers and 2 with experts.
+  const auto own = read(R"({"vocab_size":129280,"dim":7168,"inter_dim":18432,
+    "moe_inter_dim":2048,"n_layers":5,"n_dense_layers":3,"n_heads":128,"n_routed_experts":256,
+    "n_shared_experts":1,"n_activated_experts":8,"n_expert_groups":8,"n_limited_groups":4,
+    "route_scale":2.5,"score_func":"sigmoid","q_lora_rank":1536,"kv_lora_rank":512,
+    "qk_nope_head_dim":128,"qk_rope_head_dim":64,"v_head_dim":128,"dtype":"fp8"})");
+  CHECK(size_of(own) == doctest::Approx(26.62).epsilon(0.001));
+  CHECK(own.note.empty());
+}
+
+TEST_CASE("an unknown class with keys that may be sizes is refused, and others are read as Llama") {
+  const std::string plain = R"({"model_type":"newest","hidden_size":64,"intermediate_size":128,
+    "num_attention_heads":4,"num_hidden_layers":2,"vocab_size":100,"tie_word_embeddings":false)";
+  CHECK(read(plain + R"(,"image_token_id":7,"eod_token":9,"vision_tower":{"depth":2},"fast":true,
+      "scale":0.5})")
+            .note ==
+      "model_type 'newest' is unknown: read as Llama. Not understood, and not counted: fast, "
+      "scale.");
+  CHECK(wrong(plain + R"(,"mixers":[1,2],"mixer_width":32,"fast":true})") ==
+      "config.json: model_type 'newest' is unknown, so how its keys mixers, mixer_width change its "
+      "size is unknown too. If it is built as a known class, write that class's model_type into a "
+      "copy of the file; if not, describe it under 'models' in a sweep file");
+  CHECK(wrong(R"({"hidden_size":64,"mixer_width":32})").find("'model_type' is missing, so") !=
+      std::string::npos);
+}
+
+TEST_CASE("what a file does not say of its embeddings is counted by who wrote it, and said") {
+  const std::string plain = R"("hidden_size":64,"intermediate_size":128,"num_attention_heads":4,
+    "num_hidden_layers":2,"vocab_size":100})";
+  const auto own = read("{" + plain);
+  CHECK(!own.tied_embeddings);
+  CHECK(own.note ==
+      "'model_type' is missing: read as Llama. It does not say 'tie_word_embeddings': counted as "
+      "two matrices.");
+  const auto remote = read(R"({"model_type":"newest",)" + plain);
+  CHECK(remote.tied_embeddings);
+  CHECK(remote.note.find("counted as one matrix") != std::string::npos);
+  CHECK(read(R"({"model_type":"hf_olmo","weight_tying":true})").tied_embeddings);
+  // Llama 3.2 1B and 3B are tied, 3.1 8B is not.
+  const std::string meta = R"({"n_heads":32,"n_kv_heads":8,"n_layers":16,"multiple_of":256,
+    "ffn_dim_multiplier":1.5,"vocab_size":128256,"dim":)";
+  CHECK(size_of(read(meta + "2048}")) == doctest::Approx(1.236).epsilon(0.001));
+  CHECK(!read(meta + "4096}").tied_embeddings);
+}
+
+TEST_CASE("an architecture without output embeddings has one matrix less") {
+  const std::string llama = R"({"model_type":"llama","tie_word_embeddings":false,
+    "architectures":[)";
+  const auto judge = read(llama + R"("LlamaForSequenceClassification"]})");
+  CHECK(judge.tied_embeddings);
+  CHECK(judge.note == "A LlamaForSequenceClassification has no output embeddings.");
+  CHECK(read(llama + R"("LlamaModel"]})").tied_embeddings);
+  CHECK(!read(llama + R"("LlamaForCausalLM"]})").tied_embeddings);
+  // Its language model has some, whatever the name of the whole.
+  CHECK(!read(R"({"model_type":"chatglm","architectures":["ChatGLMModel"]})").tied_embeddings);
 }
