@@ -363,6 +363,7 @@ Result<void> read_expert_layers(const Config& config, ModelSpec& model) {
   if (list != nullptr && list->is_array()) {
     const auto has_experts = [](const Json& layer) {
       return layer.is_string() ? text_at(section("kinds"), layer.get<std::string>()) == "experts"
+          : layer.is_boolean() ? layer.get<bool>()
                                : layer != 0;
     };
     const auto first = std::find_if(list->begin(), list->end(), has_experts);
@@ -414,6 +415,24 @@ Result<void> narrow_experts(const Config& config, ModelSpec& model) {
   return {};
 }
 
+/// Products of attention layers beside the four (gates, relative positions): as many parameters
+/// and multiplications as a wider feed-forward part has, or, in a hybrid, wider mixers.
+Result<void> count_beside_attention(const Config& config, ModelSpec& model) {
+  SHARDSWEEP_ASSIGN(const auto width, config.number("beside_attention"));
+  if (model.state_layers > 0) {
+    model.state_keys += width * model.with_attention() / (2 * model.state_layers);
+    return {};
+  }
+  // A width that tensor parallelism can split.
+  constexpr std::int64_t step = 128;
+  const auto wider = (width / model.matrices_of_ffn() + step / 2) / step * step;
+  model.ffn += wider;
+  if (model.experts == 0 || wider == 0) return {};
+  model.shared_ffn = model.shared_width() + wider;
+  model.shared_experts = 0;
+  return {};
+}
+
 Result<void> complete_ffn(const Config& config, ModelSpec& model) {
   // Mixtral and GPT-OSS call an expert's width that of the layer.
   if (model.experts > 0 && model.expert_ffn == 0) model.expert_ffn = model.ffn;
@@ -424,7 +443,7 @@ Result<void> complete_ffn(const Config& config, ModelSpec& model) {
   if (model.experts == 0) {
     model.experts_per_token = model.expert_ffn = model.expert_layers = 0;
     model.shared_experts = model.shared_ffn = model.dense_layers = 0;
-    return {};
+    return count_beside_attention(config, model);
   }
   if (model.expert_ffn > 0 && model.shared_ffn % model.expert_ffn == 0) {
     if (model.shared_ffn > 0) model.shared_experts = model.shared_ffn / model.expert_ffn;
@@ -432,6 +451,7 @@ Result<void> complete_ffn(const Config& config, ModelSpec& model) {
   }
   if (model.shared_ffn > 0) model.shared_experts = 0;
   SHARDSWEEP_TRY(narrow_experts(config, model));
+  SHARDSWEEP_TRY(count_beside_attention(config, model));
   return read_expert_layers(config, model);
 }
 
@@ -599,7 +619,12 @@ Result<ModelSpec> model_of_config(std::string_view json, std::string name) {
   if (!whole.is_object()) return refuse_config("the file is not a JSON object");
   auto type = text_at(whole, "model_type");
   const Json* text = text_part(whole);
-  if (text != nullptr && !text_at(*text, "model_type").empty()) type = text_at(*text, "model_type");
+  const auto whole_row = class_of(type);
+  if (auto own = text_at(whole_row, "text"); !own.empty()) {
+    type = std::move(own);
+  } else if (text != nullptr && !text_at(*text, "model_type").empty()) {
+    type = text_at(*text, "model_type");
+  }
   const auto of = class_by_signs(whole, type);
   if (of == "params.json" && text == nullptr) complete_meta(whole);
   Config config(of);

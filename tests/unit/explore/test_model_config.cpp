@@ -463,3 +463,109 @@ TEST_CASE("an architecture without output embeddings has one matrix less") {
   // Its language model has some, whatever the name of the whole.
   CHECK(!read(R"({"model_type":"chatglm","architectures":["ChatGLMModel"]})").tied_embeddings);
 }
+
+TEST_CASE("products of attention beside the four are counted in the feed-forward part") {
+  // 1,182,793,728 without norms: two stacks of 16 layers, each with a gate of 1536 x 1536.
+  const auto stacks = read(R"({"model_type":"hrm_text","vocab_size":65536,"hidden_size":1536,
+    "intermediate_size":4096,"num_hidden_layers":16,"num_attention_heads":12,"H_cycles":2,
+    "L_cycles":3,"head_dim":128,"tie_word_embeddings":false})");
+  CHECK(stacks.layers == 32);
+  CHECK(stacks.ffn == 4096 + 512);
+  CHECK(size_of(stacks) == doctest::Approx(1.1829).epsilon(0.001));
+  CHECK(stacks.note.find("many times") != std::string::npos);
+  CHECK(read(R"({"model_type":"hrm_text","num_layers_per_stack":16,"num_hidden_layers":128})")
+            .layers == 32);
+  // XLNet base has a product with relative positions: 116.6 M with its embeddings.
+  CHECK(size_of(read(R"({"model_type":"xlnet","d_model":768,"d_inner":3072,"n_head":12,
+    "n_layer":12,"vocab_size":32000})")) == doctest::Approx(0.1166).epsilon(0.002));
+  CHECK(
+      size_of(read(R"({"model_type":"deberta-v2","num_hidden_layers":48,"share_att_key":true})")) ==
+      doctest::Approx(1.56).epsilon(0.01));
+  // Qwen3.5 27B has 26.9 B without its layer that predicts a second token.
+  CHECK(size_of(read(R"({"model_type":"qwen3_5_text","hidden_size":5120,"intermediate_size":17408,
+    "num_hidden_layers":64,"num_attention_heads":24,"num_key_value_heads":4,
+    "linear_num_value_heads":48})")) == doctest::Approx(26.9).epsilon(0.003));
+}
+
+TEST_CASE("mixers by their class: PLaMo 2, Ring and Ling, OLMo Hybrid") {
+  const auto plamo = read(R"({"model_type":"plamo2","hidden_size":2048,"num_hidden_layers":16,
+    "num_attention_heads":16,"num_key_value_heads":1,"hidden_size_per_head":128,
+    "mamba_d_state":64,"mamba_num_heads":32,"mamba_step":2,"mamba_enabled":true,
+    "intermediate_size":8192,"vocab_size":100000})");
+  CHECK(plamo.state_layers == 8);
+  CHECK(size_of(plamo) == doctest::Approx(1.291).epsilon(0.002));
+  const std::string sparse = R"("first_k_dense_replace":1,"hidden_size":2048,
+    "intermediate_size":5120,"moe_intermediate_size":512,"num_attention_heads":16,"head_dim":128,
+    "num_experts":256,"num_experts_per_tok":8,"num_hidden_layers":20,"num_key_value_heads":4,
+    "num_shared_experts":1,"vocab_size":157184)";
+  const auto ring =
+      read(R"({"model_type":"bailing_moe_linear","layer_group_size":5,)" + sparse + "}");
+  CHECK(ring.with_attention() == 4);
+  CHECK(size_of(ring) == doctest::Approx(16.42).epsilon(0.001));
+  CHECK(size_of(read(R"({"model_type":"llada2_moe",)" + sparse + "}")) ==
+      doctest::Approx(16.26).epsilon(0.001));
+  const auto ling = read(R"({"model_type":"bailing_hybrid","layer_group_size":4,
+    "no_kda_lora":true,"hidden_size":1536,"intermediate_size":4608,"num_hidden_layers":24,
+    "num_attention_heads":16,"head_dim":128,"vocab_size":157184,"qk_nope_head_dim":128,
+    "qk_rope_head_dim":64,"v_head_dim":128,"q_lora_rank":256,"kv_lora_rank":512,
+    "first_k_dense_replace":1,"num_experts":128,"num_experts_per_tok":8,"num_shared_experts":1,
+    "moe_intermediate_size":512})");
+  CHECK(ling.is_latent());
+  CHECK(size_of(ling) == doctest::Approx(7.89).epsilon(0.002));
+  const auto hybrid = read(R"({"model_type":"olmo_hybrid"})");
+  CHECK(hybrid.with_attention() == 8);
+  CHECK(hybrid.state_width == 30 * 192);
+}
+
+TEST_CASE("other names of keys: Phi-3 small, LLaDA, Command A+, EXAONE's list of flags") {
+  CHECK(size_of(read(R"({"model_type":"phi3small","hidden_size":4096,
+    "ff_intermediate_size":14336,"ff_dim_multiplier":null})")) ==
+      doctest::Approx(7.39).epsilon(0.001));
+  const auto diffusion = read(R"({"model_type":"llada","d_model":448,"n_layers":6,"n_heads":7,
+    "n_kv_heads":7,"mlp_hidden_size":768,"embedding_size":126464,"vocab_size":126464,
+    "weight_tying":false,"multi_query_attention":null})");
+  CHECK(parameters(diffusion) ==
+      6 * (4 * 448 * 448 + 3 * 448 * 768 + 2 * 448) + 2 * 448 * 126464 + 448);
+  const auto north = read(R"({"model_type":"cohere2_moe","hidden_size":2048,
+    "num_hidden_layers":49,"intermediate_size":768,"prefix_dense_intermediate_size":3072,
+    "num_attention_heads":32,"num_key_value_heads":4,"vocab_size":262144,"num_experts":128,
+    "num_experts_per_tok":8,"num_shared_experts":0,"first_k_dense_replace":1})");
+  CHECK(north.ffn == 3072);
+  CHECK(north.expert_ffn == 768);
+  CHECK(size_of(north) == doctest::Approx(30.48).epsilon(0.001));
+  CHECK(read(R"({"model_type":"exaone_moe","num_hidden_layers":4,
+    "is_moe_layer":[false,false,true,true]})")
+            .dense_layers == 2);
+  CHECK(size_of(read(R"({"model_type":"youtu_llm","kv_lora_rank":512})")) ==
+      doctest::Approx(1.96).epsilon(0.001));
+  // A text part may say another class than the one that reads it.
+  CHECK(read(R"({"model_type":"minimax_m3_vl","text_config":{"model_type":"minimax_m2",
+    "hidden_size":6144,"intermediate_size":3072,"dense_intermediate_size":12288,
+    "num_local_experts":128,"num_experts_per_tok":4}})")
+            .expert_ffn == 3072);
+}
+
+TEST_CASE("KDA beside latent attention without a rotary part; layers that run twice") {
+  // Without norms 320.6 B, 7.5 of them in the layer that predicts a second token.
+  const auto next = read(R"({"model_type":"glm5_next","text_config":{
+    "model_type":"glm5_next_text","hidden_size":4096,"intermediate_size":12288,"head_dim":0,
+    "moe_intermediate_size":2048,"n_routed_experts":288,"n_shared_experts":1,
+    "num_experts_per_tok":8,"first_k_dense_replace":3,"num_hidden_layers":8,"hc_mult":4,
+    "num_attention_heads":64,"num_key_value_heads":64,"kv_lora_rank":512,"q_lora_rank":1536,
+    "qk_nope_head_dim":256,"qk_rope_head_dim":0,"v_head_dim":256,"vocab_size":154880,
+    "linear_num_heads":64,"linear_head_dim":128,"linear_attn_config":{"kda_layers":[0,1,2]},
+    "layer_types":["linear_attention","linear_attention","linear_attention",
+    "deepseek_sparse_attention"]}})");
+  CHECK(next.with_attention() == 2);
+  CHECK(next.state_layers == 6);
+  CHECK(next.note.find("Not understood") == std::string::npos);
+  // 6 mixers, 2 latents, 3 dense parts, 5 times 289 experts, embeddings.
+  CHECK(size_of(next) ==
+      doctest::Approx(6 * 0.137 + 2 * 0.1203 + 3 * 0.151 + 5 * 7.274 + 1.269).epsilon(0.003));
+  const auto twice = read(R"({"model_type":"iquestloopcoder","hidden_size":5120,
+    "intermediate_size":27648,"num_attention_heads":40,"num_key_value_heads":8,"head_dim":128,
+    "num_hidden_layers":80,"loop_num":2,"loop_window_size":64,"vocab_size":76800,
+    "tie_word_embeddings":false})");
+  CHECK(size_of(twice) == doctest::Approx(39.8).epsilon(0.001));
+  CHECK(twice.note.find("loop_num") != std::string::npos);
+}
