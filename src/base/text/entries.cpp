@@ -79,10 +79,14 @@ std::string mistake_in(std::string_view key, const KeyFacts& facts, std::string_
     return fmt::format("'{}' has {} bytes; the limit is {}", key, text.size(), most);
   std::string checked(text);
   const auto ends_line = [](char c) { return c == '\n' || c == '\t'; };
-  if (facts.type == KeyType::lines) std::replace_if(checked.begin(), checked.end(), ends_line, ' ');
+  if (facts.type == KeyType::lines || facts.type == KeyType::pattern)
+    std::replace_if(checked.begin(), checked.end(), ends_line, ' ');
   if (has_control(checked))
     return fmt::format("'{}' holds a control character: {}", key, in_quotes(text));
-  if (facts.type == KeyType::pattern && text.find_first_not_of("* ") == std::string::npos)
+  const auto parts = split(text, '\n');
+  if (facts.type == KeyType::pattern && std::any_of(parts.begin(), parts.end(), [](auto line) {
+        return line.find_first_not_of("* ") == std::string_view::npos;
+      }))
     return "this pattern matches every line; write some of the line's text, and * for the parts "
            "that vary";
   return "";

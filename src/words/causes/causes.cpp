@@ -65,17 +65,17 @@ bool names_another(std::string_view behind, std::string_view pattern) {
       (is_letter(behind.front()) || is_digit(behind.front()) || behind.front() == '_');
 }
 
-bool fits(const Cause& cause, std::string_view line, LinePlace place) {
+bool fits(const Cause& cause, std::string_view pattern, std::string_view line, LinePlace place) {
   const bool there = holder.at(static_cast<std::size_t>(cause.where)) == place ||
       (cause.where == LinePlace::line && place == LinePlace::exception);
   if (cause.where == LinePlace::error_class) line = line.substr(0, line.find(':'));
-  if (cause.when == When::alone && line.size() != cause.pattern.size()) return false;
-  const auto match = there ? match_in(line, cause.pattern) : std::nullopt;
+  if (cause.when == When::alone && line.size() != pattern.size()) return false;
+  const auto match = there ? match_in(line, pattern) : std::nullopt;
   const bool frame = place == LinePlace::frame;
   // The number of a signal or exit code ends, if the pattern ends with it.
-  const bool goes_on = match && cause.weight == Strength::end && is_digit(cause.pattern.back()) &&
+  const bool goes_on = match && cause.weight == Strength::end && is_digit(pattern.back()) &&
       match->end < line.size() && is_digit(line[match->end]);
-  return match && !goes_on && !(frame && names_another(line.substr(match->end), cause.pattern)) &&
+  return match && !goes_on && !(frame && names_another(line.substr(match->end), pattern)) &&
       (cause.when != When::other_memory || other_memory_in(line));
 }
 
@@ -89,6 +89,12 @@ std::string_view take_until(char end, std::string_view& text) {
 
 std::optional<Match> match_in(std::string_view line, std::string_view pattern) {
   Match match{std::string_view::npos, 0};
+  if (pattern.find('\n') != std::string_view::npos) {
+    std::optional<Match> any;
+    while (!any && !pattern.empty())
+      any = match_in(line, take_until('\n', pattern));
+    return any;
+  }
   while (!pattern.empty()) {
     const std::string_view piece = take_until('*', pattern);
     const std::size_t at = line.find(piece, match.end);
@@ -100,15 +106,18 @@ std::optional<Match> match_in(std::string_view line, std::string_view pattern) {
 
 CauseIndex::CauseIndex(std::span<const Cause> causes) : causes_(causes) {
   for (std::uint32_t i = 0; i < causes.size(); ++i) {
-    const std::string_view piece = longest_piece(causes[i].pattern);
-    if (piece.size() < gram + stride - 1) {
-      short_.push_back(i);
-      continue;
-    }
-    const std::size_t from = rarest_in(piece);
-    for (std::size_t at = from; at < from + stride; ++at) {
-      entries_.push_back({bytes_at(piece.data() + at), i, piece, at});
-      seen_.set(hash_of(entries_.back().bytes));
+    for (std::string_view rest = causes[i].pattern; !rest.empty();) {
+      const std::string_view pattern = take_until('\n', rest);
+      const std::string_view piece = longest_piece(pattern);
+      if (piece.size() < gram + stride - 1) {
+        short_.push_back({0, i, pattern});
+        continue;
+      }
+      const std::size_t from = rarest_in(piece);
+      for (std::size_t at = from; at < from + stride; ++at) {
+        entries_.push_back({bytes_at(piece.data() + at), i, pattern, piece, at});
+        seen_.set(hash_of(entries_.back().bytes));
+      }
     }
   }
   std::ranges::sort(entries_, {}, &Entry::bytes);
@@ -116,8 +125,8 @@ CauseIndex::CauseIndex(std::span<const Cause> causes) : causes_(causes) {
 
 const Cause* CauseIndex::find(std::string_view line, LinePlace place) const {
   std::size_t best = causes_.size();
-  const auto take = [&](std::uint32_t cause) {
-    if (cause < best && fits(causes_[cause], line, place)) best = cause;
+  const auto take = [&](const Entry& one) {
+    if (one.cause < best && fits(causes_[one.cause], one.pattern, line, place)) best = one.cause;
   };
   std::for_each(short_.begin(), short_.end(), take);
   const std::size_t end_of_line = entries_.empty() ? 0 : line.size();
@@ -132,7 +141,7 @@ const Cause* CauseIndex::find(std::string_view line, LinePlace place) const {
     if (entry->bytes < bytes) ++entry;
     for (; entry != end && entry->bytes == bytes; ++entry) {
       if (at >= entry->offset && line.substr(at - entry->offset).starts_with(entry->piece))
-        take(entry->cause);
+        take(*entry);
     }
   }
   return best < causes_.size() ? &causes_[best] : nullptr;

@@ -23,7 +23,8 @@ struct Match {
   std::size_t end;
 };
 /// Each piece of the pattern stands in the line, in order, with any text between, before and
-/// behind them. A pattern of nothing but `*` fits no line.
+/// behind them. Of a pattern of several lines the first that fits counts. A pattern of nothing but
+/// `*` fits no line.
 [[nodiscard]] std::optional<Match> match_in(std::string_view line, std::string_view pattern);
 
 /// Causes by four bytes of what they look for: most lines hold those of none.
@@ -41,14 +42,15 @@ class CauseIndex {
   struct Entry {
     std::uint32_t bytes = 0;
     std::uint32_t cause = 0;
-    std::string_view piece{};  ///< piece of its pattern that has the bytes
-    std::size_t offset = 0;    ///< place of the bytes in the piece
+    std::string_view pattern{};  ///< one line of the cause's
+    std::string_view piece{};    ///< piece of its pattern that has the bytes
+    std::size_t offset = 0;      ///< place of the bytes in the piece
   };
 
   std::span<const Cause> causes_;
-  std::vector<Entry> entries_;        ///< sorted by their bytes
-  std::vector<std::uint32_t> short_;  ///< causes whose pieces are too short for that
-  std::bitset<1U << 16U> seen_;       ///< hashes of the bytes of entries
+  std::vector<Entry> entries_;   ///< sorted by their bytes
+  std::vector<Entry> short_;     ///< those whose pieces are too short for that
+  std::bitset<1U << 16U> seen_;  ///< hashes of the bytes of entries
 };
 
 [[nodiscard]] const CauseIndex& built_in_causes();

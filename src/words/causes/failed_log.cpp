@@ -3,9 +3,8 @@
 // plain text and `*`. Logs are foreign, and a regular expression can run for ever.
 #include "causes/failed_log.hpp"
 
-#include "causes/exit_status.hpp"
 #include "causes/fragmentation.hpp"
-#include "causes/log_level.hpp"
+#include "causes/line_words.hpp"
 #include "text/characters.hpp"
 #include "text/escapes.hpp"
 #include "text/node_list.hpp"
@@ -174,6 +173,10 @@ struct Event {
 
   [[nodiscard]] bool symptom() const { return tier() == 6; }
   [[nodiscard]] bool hint() const { return tier() == 7; }
+  /// True for a hint whose words follow below it.
+  [[nodiscard]] bool headline() const {
+    return hint() && (line.ends_with(':') || line.ends_with(" -"));
+  }
   /// Lower is stronger. An error in one rank breaks the network of all ranks, so an unknown error
   /// is stronger than errors of the network.
   [[nodiscard]] int tier() const {
@@ -244,8 +247,11 @@ class LogReading {
     const bool weak =
         event.cause->weight >= Strength::late && event.cause->whose != Whose::scheduler;
     std::optional<Event>& best = weak ? printer.weak : best_line_;
-    // A hint says nothing by itself; the last one is nearest to the end.
-    if (!best || (event.hint() ? !stronger(*best, event) : stronger(event, *best))) best = event;
+    // A hint says nothing by itself: the last one is nearest to the end. One that follows another
+    // within some lines only goes on with what that one has told.
+    constexpr std::size_t some = 30;
+    const bool last = event.hint() && !(best && best->hint() && event.at <= best->at + some);
+    if (!best || (last ? !stronger(*best, event) : stronger(event, *best))) best = event;
   }
   void set_aside(Event error, bool thread) {
     error.exception = thread;
@@ -275,11 +281,12 @@ class LogReading {
   [[nodiscard]] std::pair<bool, const Cause*> order_of(const Cause* cause) const {
     return {!is_own(cause), cause};
   }
-  /// The launcher's word decides between ranks, then the order of the causes, then the rank.
+  /// The launcher's word decides between ranks, then what tells something, then the order of the
+  /// causes, then the rank.
   [[nodiscard]] bool stronger(const Event& one, const Event& other) const {
     const auto key = [this](const Event& event) {
-      return std::tuple(
-          event.tier(), event.by < 0 || event.by != root_, order_of(event.cause), event.by);
+      return std::tuple(event.tier(), event.by < 0 || event.by != root_, event.headline(),
+          order_of(event.cause), event.by);
     };
     return key(one) < key(other);
   }
@@ -599,26 +606,29 @@ std::optional<Event> LogReading::verdict() const {
   return best;
 }
 
-/// The line, from its beginning if what the cause looks for is within reach of a quote.
+/// The line, from its beginning if what the cause looks for is within reach of a quote. What ends
+/// further behind is told by its beginning and its end.
 std::string quote_of(const Event& event) {
-  constexpr std::size_t seen = longest_quote / 2;
-  constexpr std::size_t around = seen / 2;
+  constexpr std::size_t half = longest_quote / 2;
+  constexpr std::size_t around = half / 2;
   const std::string_view line = event.line;
   if (event.cause == nullptr || line.size() <= longest_quote) return one_line(line, longest_quote);
   const auto told = ending_signal_in(line);
   const Match found =
       match_in(line, event.cause->pattern).value_or(told ? told->where : Match{0, 0});
-  if (found.begin > seen || found.end + around > longest_quote) {
-    const std::size_t at =
-        std::max(found.begin + longest_quote, found.end + 2 * around) - longest_quote;
-    const std::size_t word = line.find(' ', at - std::min(at, around));
-    return "… " + one_line(line.substr(std::min(word + 1, at)), longest_quote - 4);
-  }
+  const bool far = found.begin > half;
+  const std::size_t room = far ? longest_quote : half;
+  const std::size_t from =
+      std::max((far ? found.begin : 0) + room, found.end + around * (far ? 2 : 1)) - room;
+  const std::size_t word = std::min(line.find(' ', from - std::min(from, around)) + 1, from);
+  if (far) return "… " + one_line(line.substr(word), longest_quote - 4);
   // An error that wraps another one ends with the reason of that one.
   const std::size_t last = line.rfind(": ");
-  if (last == npos || last < seen || found.end > seen || last + seen < line.size())
+  const bool reason = last != npos && last >= half && last + half >= line.size();
+  if (found.end + around <= longest_quote && (!reason || found.end > half))
     return one_line(line, longest_quote);
-  return one_line(line, seen - 1) + " " + one_line(line.substr(last + 2), seen);
+  return one_line(line, half - 1) + " " +
+      one_line(line.substr(found.end + around > longest_quote ? word : last + 2), half);
 }
 
 LogFinding finding_of(const Event& event) {
@@ -663,11 +673,21 @@ std::optional<LogFinding> find_cause(std::string_view text, std::span<const Caus
 }
 
 bool judges_its_sample(const Cause& cause) {
-  if (cause.sample.empty()) return true;
-  const auto finding = find_cause(cause.sample, {&cause, 1});
-  if (cause.where == LinePlace::progress || cause.weight == Strength::never) return !finding;
-  // A frame within a train step is no refusal: refusals come before training.
-  return finding && finding->rule == (cause.where == LinePlace::loop ? "" : cause.name);
+  // A pattern of several lines has a sample for each, on a line or, if one is longer, in a
+  // paragraph.
+  const bool several = cause.pattern.find('\n') != std::string::npos;
+  const std::string_view end = cause.sample.find("\n\n") == std::string::npos ? "\n" : "\n\n";
+  bool right = true;
+  for (std::string_view rest = cause.sample; !rest.empty();) {
+    const std::string_view sample = rest.substr(0, several ? rest.find(end) : npos);
+    rest.remove_prefix(std::min(sample.size() + end.size(), rest.size()));
+    const auto finding = find_cause(sample, {&cause, 1});
+    // A frame within a train step is no refusal: refusals come before training.
+    right &= cause.where == LinePlace::progress || cause.weight == Strength::never
+        ? !finding
+        : finding && finding->rule == (cause.where == LinePlace::loop ? "" : cause.name);
+  }
+  return right;
 }
 
 }  // namespace shardsweep

@@ -110,6 +110,17 @@ TEST_CASE("what only looks like a failure is none") {
            "systemd[1]: user@1000.service: Main process exited, code=killed, status=15/TERM",
            "systemd[1]: munge.service: Main process exited, code=killed, status=15/TERM",
            "systemd[1]: apt-daily.service: Main process exited, code=exited, status=100/n/a",
+           "mount: /dev/nvme0n1 mounted on /scratch.", "mount.nfs: timeout set for Sat May  4",
+           "8 nodes are available: n1, n2", "EDAC MC0: 0 CE 0 UE on DIMM_A1",
+           "EXT4-fs (nvme0n1p2): mounted filesystem with ordered data mode",
+           "XFS (dm-3): Ending clean mount", "tests: 128 PASSED, 0 FAILED", "unexpected keys: []",
+           "checkpoint /data/x does not exist, training from scratch",
+           "flash_attn not found, using sdpa", "NET/IB : Using [0]mlx5_0:1/IB [RO]; OOB ib0",
+           "NET/OFI Selected Provider is efa (found 4 nics)", "OOM protection enabled",
+           "nvidia-modeset: Loading NVIDIA Kernel Mode Setting Driver", "EXIT CODE: 0",
+           "Fabric Manager is configured. 0 errors", "Unable to find image 'x:1' locally",
+           "Normal  Pulling  12s  kubelet  Pulling image x", "sending signal 9 ways",
+           "Internal errors are reported to stderr", "signal handlers installed (signal 15)",
            "UCX  DIAG  Remote access on mlx5_2:1/IB (synd 0x13)",
            "UCX  DEBUG Transport retry count exceeded on mlx5_2:1/IB (synd 0x15)"}) {
     CAPTURE(line);
@@ -131,10 +142,51 @@ TEST_CASE("what only looks like a failure is none") {
     CHECK(found_in(error + "\n[rank1]: " + refused).line == error);
 }
 
+TEST_CASE("whoever speaks tells whose fault it is") {
+  const std::map<std::string, Whose> speakers{
+      {"docker: Cannot connect to the Docker daemon at unix:///run/docker.sock.", Whose::node},
+      {"Error: error mounting \"/data\" to rootfs at \"/data\": permission denied", Whose::node},
+      {"Failed to pull image \"n1/x\": rpc error: not found", Whose::user},
+      {"  Warning  FailedMount  2m  kubelet  MountVolume.SetUp failed", Whose::node},
+      {"0/4 nodes are available: 4 Insufficient nvidia.com/gpu.", Whose::user},
+      {"mount.nfs4: access denied by server while mounting nas:/home", Whose::node},
+      {"bash: /home/u/run.sh: Input/output error", Whose::node},
+      {"nvme nvme0: controller is down; will reset: CSTS=0xffffffff", Whose::node},
+      {"ssh: connect to host n2 port 22: Connection refused", Whose::network},
+      {"kex_exchange_identification: Connection closed by remote host", Whose::network},
+      {"u@n2: Permission denied (gssapi-with-mic,publickey).", Whose::user},
+      {"nvidia-smi: No devices were found", Whose::node},
+      {"INFO: task python:7 blocked for more than 120 seconds.", Whose::node},
+      {"slurmstepd: error: Could not open stdout file /x/y: No such file", Whose::user},
+      {"ibv_modify_qp failed with errno 110", Whose::network},
+      {"ERROR: No matching distribution found for torch==9", Whose::user},
+      {"nvcc fatal   : Unsupported gpu architecture 'compute_90'", Whose::program},
+      {"Command terminated by signal 9", Whose::program},
+      {"=   KILLED BY SIGNAL: 11 (Segmentation fault)", Whose::program}};
+  for (const auto& [line, whose] : speakers) {
+    const LogFinding finding = found_in(line + "\n");
+    CHECK(finding.whose == whose);
+    CHECK(finding.outcome != Outcome::oom);
+  }
+  // A rendezvous' helper explains less than the connection that it could not make.
+  const std::string ssh = "ssh: connect to host n2 port 22: Connection refused\n";
+  CHECK(found_in(ssh + "ORTE was unable to reliably start one or more daemons.\n").whose ==
+      Whose::network);
+}
+
+TEST_CASE("a long line is quoted by its beginning and by what its cause looks for") {
+  const std::string options(300, 'x');
+  const std::string line = found_in("subprocess.CalledProcessError: Command '['gcc', '" + options +
+      "']' returned non-zero exit status 255.\n")
+                               .line;
+  CHECK(line.starts_with("subprocess.CalledProcessError: "));
+  CHECK(line.ends_with("returned non-zero exit status 255."));
+}
+
 TEST_CASE("a level counts if it is the line's own") {
-  CHECK(found_in("worker 0 failed\n").rule == "word-failed");
+  CHECK(found_in("worker 0 failed\n").rule == "word-of-failure");
   // A train step's line has names of figures, unless a logger says that it is an error.
-  CHECK(found_in("[ERROR] diverged: invalid loss 3.5 at step 7\n").rule == "hint-logged-bracket");
+  CHECK(found_in("[ERROR] diverged: invalid loss 3.5 at step 7\n").rule == "hint-logged");
   CHECK(found_in("[2024-11-02 03:12:44,1] [ERROR] [launch.py:322:sigkill_handler] ['python3', "
                  "'train.py', '--log_level', 'INFO'] exits with return code = -9\n")
             .rule == "ended-killed");
@@ -213,7 +265,7 @@ TEST_CASE("authentication and images are judged by whose they are") {
           "wandb.errors.CommError: authentication error"})
     CHECK(found_in(error + "\n").outcome != Outcome::node_failure);
   CHECK(found_in("FATAL:   stat /opt/train.py: no such file or directory\n").whose == Whose::user);
-  CHECK_FALSE(find_cause("FATAL: 0 unauthorized requests\n", {}));
+  CHECK_FALSE(find_cause("server: 0 unauthorized requests\n", {}));
   CHECK(found_in("unmunge: error: Expired credential\n").whose == Whose::node);
   // torchrun's table tells more than the error above it.
   CHECK(found_in("a.ChildFailedError:\n[0]:\n  exitcode  : 1 (pid: 7)\n").line ==

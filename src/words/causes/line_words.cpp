@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "causes/log_level.hpp"
+#include "causes/line_words.hpp"
 
 #include "text/characters.hpp"
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
+#include <cstddef>
 
 namespace shardsweep {
 namespace {
@@ -30,13 +32,17 @@ bool is_warning(std::string_view line) {
 }
 
 bool is_error_of_glog(std::string_view line) {
-  constexpr std::size_t date = 4;  // digits of "E1102"
+  constexpr std::size_t date = 4;   // digits of "E1102"
+  constexpr std::size_t time = 26;  // "2024-07-29 17:14:59.920189"
+  if (!line.empty() && is_digit(line.front()))
+    return line.substr(std::min(line.find(": "), line.size())).starts_with(": E ") &&
+        line.find(": ") <= time;
   const bool bracket = line.starts_with('[');
   const std::string_view head = line.substr(bracket ? 1 : 0, date + 2);
-  if (!head.starts_with('E')) return false;
+  if (!head.starts_with('E') && !head.starts_with('F')) return false;
   const auto end = std::find_if_not(head.begin() + 1, head.end(), is_digit);  // "E2E" is no level
   const bool dated = end == head.begin() + 1 + date && end != head.end() && *end == ' ';
-  return dated || (bracket && (head.starts_with("E ") || head.starts_with("E]")));
+  return dated || (bracket && (head.substr(1).starts_with(' ') || head.substr(1).starts_with(']')));
 }
 
 bool is_error(std::string_view line) {
@@ -54,6 +60,31 @@ bool is_information(std::string_view line) {
 
 bool is_of_logger(std::string_view line) {
   return stands_alone(line, "ERROR") || stands_alone(line, "WARNING");
+}
+
+std::optional<EndingSignal> ending_signal_in(std::string_view line) {
+  constexpr std::size_t reach = 28;  // "exits with return code = -9"
+  constexpr int shells = 128;        // added to a signal
+  constexpr int last = 64;           // of the signals
+  for (std::size_t at = line.find("xit", 1); at != std::string_view::npos;
+       at = line.find("xit", at + 1)) {
+    const std::string_view rest = line.substr(at, reach);
+    const std::size_t digit = rest.find_first_of("0123456789");
+    // "perplexity" is no exit, and "exit status of worker 137" tells a number of something else.
+    if ((line[at - 1] | ' ') != 'e' || (at > 1 && is_letter(line[at - 2])) || digit == rest.npos)
+      continue;
+    const std::string_view words = rest.substr(0, rest.find_last_not_of(" :='\"(-", digit - 1) + 1);
+    const bool is_signal = words.ends_with("signal");
+    if (!is_signal && !words.ends_with("code") && !words.ends_with("status")) continue;
+    int number = 0;
+    const auto [end, error] = std::from_chars(
+        rest.data() + digit - (rest[digit - 1] == '-' ? 1 : 0), line.data() + line.size(), number);
+    if (!is_signal && number > shells + last) number -= 2 * shells;
+    const int signal = is_signal ? number : number < 0 ? -number : number - shells;
+    if (error == std::errc() && signal > 0)
+      return EndingSignal{signal, {at, static_cast<std::size_t>(end - line.data())}};
+  }
+  return std::nullopt;
 }
 
 }  // namespace shardsweep
