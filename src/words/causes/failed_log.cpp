@@ -607,28 +607,35 @@ std::optional<Event> LogReading::verdict() const {
 }
 
 /// The line, from its beginning if what the cause looks for is within reach of a quote. What ends
-/// further behind is told by its beginning and its end.
+/// further behind is told by its beginning and its end, as is an error that ends with the reason of
+/// one that it wraps.
 std::string quote_of(const Event& event) {
   constexpr std::size_t half = longest_quote / 2;
   constexpr std::size_t around = half / 2;
+  constexpr std::size_t mark = 5;  // " …" and a blank
   const std::string_view line = event.line;
   if (event.cause == nullptr || line.size() <= longest_quote) return one_line(line, longest_quote);
   const auto told = ending_signal_in(line);
   const Match found =
       match_in(line, event.cause->pattern).value_or(told ? told->where : Match{0, 0});
-  const bool far = found.begin > half;
-  const std::size_t room = far ? longest_quote : half;
-  const std::size_t from =
-      std::max((far ? found.begin : 0) + room, found.end + around * (far ? 2 : 1)) - room;
-  const std::size_t word = std::min(line.find(' ', from - std::min(from, around)) + 1, from);
-  if (far) return "… " + one_line(line.substr(word), longest_quote - 4);
-  // An error that wraps another one ends with the reason of that one.
+  // From the beginning of a word near by.
+  const auto from_word = [line](std::size_t at, std::size_t before) {
+    return line.substr(std::min(line.find(' ', at - std::min(at, before)) + 1, at));
+  };
+  if (found.begin > half)
+    return "… " +
+        one_line(from_word(std::max(found.begin + longest_quote, found.end + half) - longest_quote,
+                     around),
+            longest_quote - 4);
+  const std::size_t behind = found.end + around;
   const std::size_t last = line.rfind(": ");
   const bool reason = last != npos && last >= half && last + half >= line.size();
-  if (found.end + around <= longest_quote && (!reason || found.end > half))
-    return one_line(line, longest_quote);
-  return one_line(line, half - 1) + " " +
-      one_line(line.substr(found.end + around > longest_quote ? word : last + 2), half);
+  if (behind <= longest_quote && !reason) return one_line(line, longest_quote);
+  const std::size_t head = behind > longest_quote ? half : std::max(half, found.end + mark);
+  const std::size_t tail = longest_quote - head;
+  const std::size_t end = behind > longest_quote ? std::min(behind, line.size()) : line.size();
+  return one_line(line, head - 1) + " " +
+      one_line(from_word(end - tail + around / 2, around / 2), tail);
 }
 
 LogFinding finding_of(const Event& event) {

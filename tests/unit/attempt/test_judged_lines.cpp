@@ -161,6 +161,10 @@ TEST_CASE("whoever speaks tells whose fault it is") {
       {"ibv_modify_qp failed with errno 110", Whose::network},
       {"ERROR: No matching distribution found for torch==9", Whose::user},
       {"nvcc fatal   : Unsupported gpu architecture 'compute_90'", Whose::program},
+      {"slurmd: error: Unable to initialize cgroup plugin: No such file", Whose::node},
+      {"slurmstepd-n3: error: task/cgroup: unable to set taskset '0x0'", Whose::node},
+      {"ninja: build stopped: subcommand failed.", Whose::program},
+      {"HSA_STATUS_ERROR_MEMORY_FAULT: no access to that address", Whose::program},
       {"Command terminated by signal 9", Whose::program},
       {"=   KILLED BY SIGNAL: 11 (Segmentation fault)", Whose::program}};
   for (const auto& [line, whose] : speakers) {
@@ -181,6 +185,13 @@ TEST_CASE("a long line is quoted by its beginning and by what its cause looks fo
                                .line;
   CHECK(line.starts_with("subprocess.CalledProcessError: "));
   CHECK(line.ends_with("returned non-zero exit status 255."));
+  // One that wraps another's error ends with the reason of that one.
+  const std::string wrapped =
+      found_in("Error response from daemon: failed to create shim task: runc " + options +
+          ": nvidia-container-cli: device error: unknown device\n")
+          .line;
+  CHECK(wrapped.starts_with("Error response from daemon: failed to create shim task: "));
+  CHECK(wrapped.ends_with("device error: unknown device"));
 }
 
 TEST_CASE("a level counts if it is the line's own") {
