@@ -618,7 +618,7 @@ std::string quote_of(const Event& event) {
   const auto told = ending_signal_in(line);
   const Match found =
       match_in(line, event.cause->pattern).value_or(told ? told->where : Match{0, 0});
-  // From the beginning of a word near by.
+  // Text from the beginning of a word near by.
   const auto from_word = [line](std::size_t at, std::size_t before) {
     return line.substr(std::min(line.find(' ', at - std::min(at, before)) + 1, at));
   };
