@@ -6,7 +6,7 @@
 #include "show/cell_text.hpp"
 #include "text/nearest.hpp"
 
-#include <shardsweep/reference.hpp>
+#include <shardsweep/load.hpp>
 
 #include <fmt/format.h>
 
