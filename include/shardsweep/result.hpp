@@ -5,6 +5,7 @@
 
 #include <shardsweep/words.hpp>
 
+#include <fmt/core.h>
 #include <tl/expected.hpp>
 
 #include <array>
@@ -47,6 +48,12 @@ using Result = tl::expected<T, Fault>;
 
 [[nodiscard]] inline tl::unexpected<Fault> fault(FaultKind kind, std::string what) {
   return tl::unexpected<Fault>(Fault{kind, std::move(what)});
+}
+/// A fault whose sentence is a format with at least one value.
+template <class First, class... Rest>
+[[nodiscard]] tl::unexpected<Fault> fault(
+    FaultKind kind, fmt::format_string<First, Rest...> format, First&& first, Rest&&... rest) {
+  return fault(kind, fmt::format(format, std::forward<First>(first), std::forward<Rest>(rest)...));
 }
 
 /// True if asking again, later, can help.

@@ -24,8 +24,8 @@ Conservation::Conservation(Database& database, std::span<const Change> changes, 
 
 Conservation::Counts Conservation::count() const {
   Statement select(database_,
-      "SELECT count(*), ifnull(sum(state IN ('planned', 'queued', 'running', "
-      "'ended')), 0) FROM trials WHERE sweep = ?");
+      "SELECT count(*), ifnull(sum(state IN ('planned', 'queued', 'running', 'ended')), 0) FROM "
+      "trials WHERE sweep = ?");
   auto row = select.use(sweep_);
   Counts counts;
   if (row.next()) counts = {row.integer(0), row.integer(1)};
@@ -49,8 +49,8 @@ void check_completed(Database& database, std::span<const Change> changes) {
     if (trial == nullptr || trial->row.outcome != Outcome::completed) continue;
     // A later change of the same commit may have planned it again: then it is not looked at.
     Statement select(database,
-        "SELECT (SELECT count(*) FROM attempts WHERE trial = t.id AND counted = 1) "
-        "FROM trials AS t WHERE t.id = ? AND t.outcome = 'completed' AND t.side = ''");
+        "SELECT (SELECT count(*) FROM attempts WHERE trial = t.id AND counted = 1) FROM trials AS "
+        "t WHERE t.id = ? AND t.outcome = 'completed' AND t.side = ''");
     auto row = select.use(trial->row.id);
     if (!row.next()) continue;
     const std::int64_t counted = row.integer(0);

@@ -48,9 +48,8 @@ bool on_several_clusters(Database& database, const Source& source) {
 std::string keep_one_cluster(Database& database, Source& source) {
   if (!on_several_clusters(database)) return {};
   Statement select(database,
-      fmt::format("SELECT (SELECT cluster FROM sweeps WHERE id = sweep_id), count(*), "
-                  "sum(outcome IS 'completed') FROM {} WHERE {} GROUP BY 1 ORDER BY 3 DESC, 2 "
-                  "DESC, 1",
+      fmt::format("SELECT (SELECT cluster FROM sweeps WHERE id = sweep_id), count(*), sum(outcome "
+                  "IS 'completed') FROM {} WHERE {} GROUP BY 1 ORDER BY 3 DESC, 2 DESC, 1",
           source.trial_rows, source.where));
   auto use = select.use(source.chosen.sweeps, source.chosen.trials);
   const auto clusters = fetch(select, use).rows;

@@ -44,22 +44,22 @@ std::string names_of_columns(const std::vector<LineColumn>& columns) {
 
 struct ImportedRowsSql {
   std::string changed =
-      "SELECT t.slug, t.outcome, m.tokens_per_s_per_gpu, r.outcome, x.tokens_per_s_per_gpu "
-      "FROM incoming_results AS r JOIN trials AS t ON t.sweep = ? AND t.identity = r.identity "
-      "LEFT JOIN incoming_attempts AS x ON x.identity = r.identity AND x.counted = 1 "
-      "LEFT JOIN attempts AS a ON a.trial = t.id AND a.counted = 1 LEFT JOIN measurements AS m "
-      "ON m.attempt = a.id WHERE t.state = 'ended' AND (t.outcome <> r.outcome OR "
-      "m.tokens_per_s_per_gpu IS NOT x.tokens_per_s_per_gpu) ORDER BY r.n LIMIT 1";
+      "SELECT t.slug, t.outcome, m.tokens_per_s_per_gpu, r.outcome, x.tokens_per_s_per_gpu FROM "
+      "incoming_results AS r JOIN trials AS t ON t.sweep = ? AND t.identity = r.identity LEFT JOIN "
+      "incoming_attempts AS x ON x.identity = r.identity AND x.counted = 1 LEFT JOIN attempts AS a "
+      "ON a.trial = t.id AND a.counted = 1 LEFT JOIN measurements AS m ON m.attempt = a.id WHERE "
+      "t.state = 'ended' AND (t.outcome <> r.outcome OR m.tokens_per_s_per_gpu IS NOT "
+      "x.tokens_per_s_per_gpu) ORDER BY r.n LIMIT 1";
   std::string fresh = "SELECT count(*) FROM trials WHERE sweep = ? AND state = 'planned'";
   // One allocation for each that measured the import. With the sweep's id in front, a token can't
   // equal one of this database's own.
   std::string allocations =
       "INSERT INTO allocations (sweep, token, job_name, job_id, dir, backend, nodes, "
       "slots_per_node, state, submission, job_state, created_at, claimed_at, last_beat, "
-      "from_lead_n, said_bye, draining, end_reason, end_outcome, time_limit_s, detail, "
-      "ended_at) SELECT DISTINCT ?1, ?1 || '/' || coalesce(allocation, ''), 'import', '', '', "
-      "'imported', 1, 1, 'ended', 'accepted', 'ended', ?2, 0, 0, 0, 1, 1, '', '', 0.0, '', ?2 "
-      "FROM incoming_attempts WHERE true ON CONFLICT (token) DO NOTHING";
+      "from_lead_n, said_bye, draining, end_reason, end_outcome, time_limit_s, detail, ended_at) "
+      "SELECT DISTINCT ?1, ?1 || '/' || coalesce(allocation, ''), 'import', '', '', 'imported', 1, "
+      "1, 'ended', 'accepted', 'ended', ?2, 0, 0, 0, 1, 1, '', '', 0.0, '', ?2 FROM "
+      "incoming_attempts WHERE true ON CONFLICT (token) DO NOTHING";
   // Known ones too: a later sweep file may no longer have them.
   std::string facts =
       "UPDATE trials SET runner = r.runner, runner_version = r.runner_version, hidden = "
@@ -78,17 +78,17 @@ const ImportedRowsSql& imported_rows_sql() {
 void put_results(Database& database, SweepId sweep) {
   auto columns = line_columns(database);
   Statement(database,
-      fmt::format("INSERT INTO attempts (trial, nonce, dir, state, {}) SELECT t.id, "
-                  "lower(hex(randomblob(16))), '', 'ended', {} FROM incoming_attempts AS r "
-                  "JOIN trials AS t ON t.sweep = ?1 AND t.identity = r.identity WHERE t.state "
-                  "= 'planned' ORDER BY r.n",
+      fmt::format(
+          "INSERT INTO attempts (trial, nonce, dir, state, {}) SELECT t.id, "
+          "lower(hex(randomblob(16))), '', 'ended', {} FROM incoming_attempts AS r JOIN trials AS "
+          "t ON t.sweep = ?1 AND t.identity = r.identity WHERE t.state = 'planned' ORDER BY r.n",
           names_of_columns(columns.attempt), staged(columns.attempt)))
       .run(sweep);
   Statement(database,
       fmt::format("INSERT INTO measurements (attempt, trial, {}) SELECT a.id, t.id, {} FROM "
                   "incoming_attempts AS r JOIN trials AS t ON t.sweep = ?1 AND t.identity = "
-                  "r.identity JOIN attempts AS a ON a.trial = t.id AND a.number = r.number "
-                  "WHERE t.state = 'planned' AND r.measured = 1 ORDER BY r.n",
+                  "r.identity JOIN attempts AS a ON a.trial = t.id AND a.number = r.number WHERE "
+                  "t.state = 'planned' AND r.measured = 1 ORDER BY r.n",
           names_of_columns(columns.measured), staged(columns.measured)))
       .run(sweep);
   std::erase_if(columns.trial, [](const LineColumn& column) {
@@ -99,10 +99,10 @@ void put_results(Database& database, SweepId sweep) {
   for (const auto& column : columns.trial)
     ends += fmt::format("{}{} = {}", ends.empty() ? "" : ", ", column.name, staged(column));
   Statement(database,
-      fmt::format("UPDATE trials SET state = 'ended', {}, attempts = (SELECT "
-                  "ifnull(max(x.number), 0) FROM incoming_attempts AS x WHERE x.identity = "
-                  "r.identity) FROM incoming_results AS r WHERE trials.sweep = ?1 AND "
-                  "trials.identity = r.identity AND trials.state = 'planned'",
+      fmt::format(
+          "UPDATE trials SET state = 'ended', {}, attempts = (SELECT ifnull(max(x.number), 0) FROM "
+          "incoming_attempts AS x WHERE x.identity = r.identity) FROM incoming_results AS r WHERE "
+          "trials.sweep = ?1 AND trials.identity = r.identity AND trials.state = 'planned'",
           ends))
       .run(sweep);
 }
@@ -117,8 +117,8 @@ void refuse_changed(Database& database, SweepId sweep) {
   auto row = select.use(sweep);
   if (!row.next()) return;
   fail(FaultKind::invalid_input,
-      fmt::format("{} was imported as {} and is {} in the table now: import it under another "
-                  "--name",
+      fmt::format(
+          "{} was imported as {} and is {} in the table now: import it under another --name",
           row.text(0), told(row, 1), told(row, 3)));
 }
 

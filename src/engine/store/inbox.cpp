@@ -28,10 +28,9 @@ constexpr int inbox_wait_ms = 100;  // short: nobody writes an inbox any more
 // Staging is made for one submission and dropped with it; a submission that was given up leaves
 // its tables to the next one, which drops them.
 const char* const drop_staging =
-    "DROP TABLE IF EXISTS incoming; DROP TABLE IF EXISTS incoming_submission; "
-    "DROP TABLE IF EXISTS incoming_trials; "
-    "DROP TABLE IF EXISTS incoming_left_out; DROP TABLE IF EXISTS incoming_results; "
-    "DROP TABLE IF EXISTS incoming_attempts;";
+    "DROP TABLE IF EXISTS incoming; DROP TABLE IF EXISTS incoming_submission; DROP TABLE IF EXISTS "
+    "incoming_trials; DROP TABLE IF EXISTS incoming_left_out; DROP TABLE IF EXISTS "
+    "incoming_results; DROP TABLE IF EXISTS incoming_attempts;";
 
 /// Statements of a submission, with the trials' columns from rows.hpp.
 struct InboxSql {
@@ -39,40 +38,32 @@ struct InboxSql {
   std::string staged = "SELECT count(*) FROM sqlite_schema WHERE name = 'incoming_submission'";
   // How far it has come: a crash loses a piece at most.
   std::string staging =
-      "CREATE TABLE incoming_submission (nonce TEXT NOT NULL, copied INTEGER NOT NULL DEFAULT "
-      "0, "
-      "sweep INTEGER NOT NULL DEFAULT 0, first INTEGER NOT NULL DEFAULT 0, "
-      "edited INTEGER NOT NULL DEFAULT 0, placed INTEGER NOT NULL DEFAULT 0, "
-      "fresh INTEGER NOT NULL DEFAULT 0, looked_at INTEGER NOT NULL DEFAULT 0, "
-      "gone INTEGER NOT NULL DEFAULT 0, in_force INTEGER NOT NULL DEFAULT 0, "
-      "refreshed INTEGER NOT NULL DEFAULT 0)";
+      "CREATE TABLE incoming_submission (nonce TEXT NOT NULL, copied INTEGER NOT NULL DEFAULT 0, "
+      "sweep INTEGER NOT NULL DEFAULT 0, first INTEGER NOT NULL DEFAULT 0, edited INTEGER NOT NULL "
+      "DEFAULT 0, placed INTEGER NOT NULL DEFAULT 0, fresh INTEGER NOT NULL DEFAULT 0, looked_at "
+      "INTEGER NOT NULL DEFAULT 0, gone INTEGER NOT NULL DEFAULT 0, in_force INTEGER NOT NULL "
+      "DEFAULT 0, refreshed INTEGER NOT NULL DEFAULT 0)";
   std::string progress =
-      "SELECT copied, sweep, first, edited, placed, fresh, looked_at, gone, in_force, "
-      "refreshed "
+      "SELECT copied, sweep, first, edited, placed, fresh, looked_at, gone, in_force, refreshed "
       "FROM incoming_submission";
   std::string set_progress =
-      "UPDATE incoming_submission SET copied = ?, sweep = ?, first = ?, edited = ?, placed = "
-      "?, "
+      "UPDATE incoming_submission SET copied = ?, sweep = ?, first = ?, edited = ?, placed = ?, "
       "fresh = ?, looked_at = ?, gone = ?, in_force = ?, refreshed = ?";
   std::string sweep_of = "SELECT id, revision, resolved_hash FROM sweeps WHERE name = ?";
   // A new sweep is paused until all of its trials are there.
   std::string begin =
-      "UPDATE sweeps SET state = 'paused', revision = 0, submission = '', "
-      "held = 'Its trials are being stored.' WHERE id = ?";
+      "UPDATE sweeps SET state = 'paused', revision = 0, submission = '', held = 'Its trials are "
+      "being stored.' WHERE id = ?";
   std::string sweep =
       "INSERT INTO sweeps (name, state, source, resolved, resolved_hash, backend, site, "
-      "job_template, cluster, "
-      "runner, runner_version, vars, left_out, points, duplicates, revision, submission, "
-      "report, submitted_at) VALUES (?1, 'active', ?2, ?3, ?4, ?5, ?15, ?16, ?6, ?7, ?8, ?9, "
-      "?10, ?11, ?12, 1, ?13, '{}', ?14) ON CONFLICT (name) DO UPDATE SET "
-      "state = iif(state = 'cancelled' OR revision = 0, 'active', state), "
-      "held = iif(revision = 0, '', held), "
-      "failed_starts = 0, failed_nodes = 0, deleting = 0, "
-      "source = ?2, resolved = ?3, resolved_hash = ?4, backend = ?5, site = ?15, "
-      "job_template = ?16, cluster = ?6, "
-      "runner = ?7, runner_version = ?8, vars = ?9, left_out = ?10, points = ?11, "
-      "duplicates = ?12, revision = revision + 1, submission = ?13, submitted_at = ?14 "
-      "RETURNING id, revision > 1";
+      "job_template, cluster, runner, runner_version, vars, left_out, points, duplicates, "
+      "revision, submission, report, submitted_at) VALUES (?1, 'active', ?2, ?3, ?4, ?5, ?15, ?16, "
+      "?6, ?7, ?8, ?9, ?10, ?11, ?12, 1, ?13, '{}', ?14) ON CONFLICT (name) DO UPDATE SET state = "
+      "iif(state = 'cancelled' OR revision = 0, 'active', state), held = iif(revision = 0, '', "
+      "held), failed_starts = 0, failed_nodes = 0, deleting = 0, source = ?2, resolved = ?3, "
+      "resolved_hash = ?4, backend = ?5, site = ?15, job_template = ?16, cluster = ?6, runner = "
+      "?7, runner_version = ?8, vars = ?9, left_out = ?10, points = ?11, duplicates = ?12, "
+      "revision = revision + 1, submission = ?13, submitted_at = ?14 RETURNING id, revision > 1";
   // Trials that stay or come back take the new file's order. Ended ones keep the prediction that
   // they were ranked by. The runner's name is part of the identity; older versions of this program
   // stored the sweep file's word in its place. The unary plus makes SQLite begin with the numbers
@@ -80,44 +71,42 @@ struct InboxSql {
   std::string known =
       "UPDATE trials SET runner = ?2, position = i.position, lane = i.lane, hidden = 0, "
       "predicted_memory_bytes = iif(trials.state = 'ended', trials.predicted_memory_bytes, "
-      "i.predicted_memory_bytes), "
-      "predicted_train_step_s = iif(trials.state = 'ended', trials.predicted_train_step_s, "
-      "i.predicted_train_step_s), "
-      "predicted_attempt_s = iif(trials.state = 'ended', trials.predicted_attempt_s, "
-      "i.predicted_attempt_s), "
+      "i.predicted_memory_bytes), predicted_train_step_s = iif(trials.state = 'ended', "
+      "trials.predicted_train_step_s, i.predicted_train_step_s), predicted_attempt_s = "
+      "iif(trials.state = 'ended', trials.predicted_attempt_s, i.predicted_attempt_s), "
       "predicted_tokens_per_s_per_gpu = iif(trials.state = 'ended', "
-      "trials.predicted_tokens_per_s_per_gpu, i.predicted_tokens_per_s_per_gpu) "
-      "FROM incoming_trials AS i WHERE trials.sweep = ?1 AND trials.identity = +i.identity "
-      "AND i.n > ?3 AND i.n <= ?4";
+      "trials.predicted_tokens_per_s_per_gpu, i.predicted_tokens_per_s_per_gpu) FROM "
+      "incoming_trials AS i WHERE trials.sweep = ?1 AND trials.identity = +i.identity AND i.n > ?3 "
+      "AND i.n <= ?4";
   std::string trial_ids =
       "SELECT ifnull(min(id), 0), ifnull(max(id), 0) FROM trials WHERE sweep = ?";
   std::string gone =
-      "UPDATE trials SET hidden = 1 WHERE id > ?2 AND id <= ?3 AND +sweep = ?1 AND +hidden = 0 "
-      "AND final_of IS NULL AND NOT EXISTS (SELECT 1 FROM incoming_trials AS i WHERE "
-      "i.identity = trials.identity)";
+      "UPDATE trials SET hidden = 1 WHERE id > ?2 AND id <= ?3 AND +sweep = ?1 AND +hidden = 0 AND "
+      "final_of IS NULL AND NOT EXISTS (SELECT 1 FROM incoming_trials AS i WHERE i.identity = "
+      "trials.identity)";
   // A run in the finals is in the file as its layout is.
   std::string finals =
-      "UPDATE trials SET hidden = (SELECT b.hidden FROM trials AS b WHERE b.id = "
-      "trials.final_of) WHERE sweep = ?1 AND final_of IS NOT NULL";
+      "UPDATE trials SET hidden = (SELECT b.hidden FROM trials AS b WHERE b.id = trials.final_of) "
+      "WHERE sweep = ?1 AND final_of IS NOT NULL";
   // An attempt of a skipped trial that still runs was to be cancelled. Whatever comes of it, the
   // trial goes on without it.
   std::string revoked =
-      "UPDATE attempts SET revoked = 1 WHERE state <> 'ended' AND trial IN (SELECT id FROM "
-      "trials WHERE sweep = ?1 AND hidden = 0 AND outcome = 'skipped')";
+      "UPDATE attempts SET revoked = 1 WHERE state <> 'ended' AND trial IN (SELECT id FROM trials "
+      "WHERE sweep = ?1 AND hidden = 0 AND outcome = 'skipped')";
   std::string skipped =
-      "UPDATE trials SET state = 'planned', outcome = NULL, cause = '' WHERE sweep = ?1 AND "
-      "hidden = 0 AND outcome = 'skipped'";
+      "UPDATE trials SET state = 'planned', outcome = NULL, cause = '' WHERE sweep = ?1 AND hidden "
+      "= 0 AND outcome = 'skipped'";
   std::string outcomes =
-      "SELECT outcome, count(*) FROM trials WHERE sweep = ?1 AND hidden = 0 AND "
-      "outcome IS NOT NULL AND final_of IS NULL GROUP BY outcome";
+      "SELECT outcome, count(*) FROM trials WHERE sweep = ?1 AND hidden = 0 AND outcome IS NOT "
+      "NULL AND final_of IS NULL GROUP BY outcome";
   // A slug ends in digits of the identity; should two of different submissions be equal all the
   // same, the newer one gets more of its identity.
   std::string fresh = fmt::format(
       "INSERT INTO trials (sweep, runner, runner_version, hidden, {0}) SELECT ?1, ?2, ?3, ?4, "
-      "iif(EXISTS (SELECT 1 FROM trials AS t WHERE t.sweep = ?1 AND t.slug = i.slug), "
-      "i.slug || '-' || substr(i.identity, 1, 12), i.slug), {1} FROM incoming_trials AS i "
-      "WHERE NOT EXISTS (SELECT 1 FROM trials AS t WHERE t.sweep = ?1 AND "
-      "t.identity = i.identity) AND i.n > ?5 AND i.n <= ?6 ORDER BY i.n",
+      "iif(EXISTS (SELECT 1 FROM trials AS t WHERE t.sweep = ?1 AND t.slug = i.slug), i.slug || "
+      "'-' || substr(i.identity, 1, 12), i.slug), {1} FROM incoming_trials AS i WHERE NOT EXISTS "
+      "(SELECT 1 FROM trials AS t WHERE t.sweep = ?1 AND t.identity = i.identity) AND i.n > ?5 AND "
+      "i.n <= ?6 ORDER BY i.n",
       list(submitted_columns()),
       list({submitted_columns().begin() + 1, submitted_columns().end()}, "i."));
   std::string clear_left_out = "DELETE FROM left_out WHERE sweep = ?1";
@@ -203,8 +192,7 @@ void refuse_other_kind(Database& database, const SubmissionRow& submitted) {
   if (was_imported == (submitted.backend == Backend::imported)) return;
   const auto* const why = was_imported
       ? "is the name of an imported sweep: choose another"
-      : "is the name of a sweep that was submitted: import the table "
-        "under another --name";
+      : "is the name of a sweep that was submitted: import the table under another --name";
   fail(FaultKind::invalid_input, fmt::format("'{}' {}", submitted.name, why));
 }
 

@@ -13,11 +13,11 @@ namespace {
 
 struct MeantSql {
   const char* named =
-      "SELECT s.id FROM sweeps AS s WHERE ?2 OR s.id IN (SELECT value FROM json_each(?1)) "
-      "ORDER BY s.id";
+      "SELECT s.id FROM sweeps AS s WHERE ?2 OR s.id IN (SELECT value FROM json_each(?1)) ORDER BY "
+      "s.id";
   const char* open =
-      "SELECT s.id FROM sweeps AS s WHERE EXISTS (SELECT 1 FROM trials AS t WHERE "
-      "t.sweep = s.id AND t.hidden = 0 AND t.state <> 'ended')";
+      "SELECT s.id FROM sweeps AS s WHERE EXISTS (SELECT 1 FROM trials AS t WHERE t.sweep = s.id "
+      "AND t.hidden = 0 AND t.state <> 'ended')";
 };
 constexpr MeantSql meant_sql;
 

@@ -91,9 +91,9 @@ Database open_shared(const fs::path& file) {
       : "Another host's daemon";
   const std::string where = writer ? fmt::format(" on {}", writer->host) : " there";
   fail(FaultKind::busy,
-      fmt::format("{}: a transaction is not finished. {} is writing, or was ended in the "
-                  "middle. Try again in a minute, or run `shardsweep status`{}. "
-                  "`shardsweep daemon --take-over` undoes it from here.",
+      fmt::format("{}: a transaction is not finished. {} is writing, or was ended in the middle. "
+                  "Try again in a minute, or run `shardsweep status`{}. `shardsweep daemon "
+                  "--take-over` undoes it from here.",
           file.string(), who, where));
 }
 
@@ -126,8 +126,8 @@ Database open_as_guest(const fs::path& file) {
 Database open_for_reading(const fs::path& file) {
   if (::access(file.c_str(), R_OK) != 0 && errno == EACCES)
     fail(FaultKind::unavailable,
-        fmt::format("{}: only its owner may read it: it holds secrets of the site file. Ask "
-                    "for a copy made by `shardsweep export copy.db`.",
+        fmt::format("{}: only its owner may read it: it holds secrets of the site file. Ask for a "
+                    "copy made by `shardsweep export copy.db`.",
             file.string()));
   Database database = !may_write(file) ? open_as_guest(file)
       : is_local_file_system(file)     ? looked_at(file, OpenMode::existing)

@@ -36,8 +36,8 @@ std::vector<std::string> record_keys(
     if (!is_path(key) || std::find(found.begin(), found.end(), key) != found.end()) continue;
     Statement select(database,
         fmt::format("SELECT EXISTS (SELECT 1 FROM measurements AS m JOIN trials AS t ON t.id = "
-                    "m.trial WHERE {} AND json_valid(m.detail) AND json_type(m.detail, '{}') "
-                    "IN ('integer', 'real', 'text', 'true', 'false'))",
+                    "m.trial WHERE {} AND json_valid(m.detail) AND json_type(m.detail, '{}') IN "
+                    "('integer', 'real', 'text', 'true', 'false'))",
             chosen_condition(chosen, "t.sweep", "t.id"), json_path(key)));
     auto row = select.use(chosen.sweeps, chosen.trials);
     if (row.next() && row.integer(0) != 0) found.push_back(key);
@@ -49,8 +49,8 @@ std::string record_columns(const std::vector<std::string>& keys, const std::stri
   std::string text;
   for (const auto& key : keys)
     text += fmt::format(
-        ", (SELECT iif(json_valid(m.detail), json_extract(m.detail, '{}'), NULL) FROM "
-        "measurements AS m WHERE m.attempt = {}) AS {}",
+        ", (SELECT iif(json_valid(m.detail), json_extract(m.detail, '{}'), NULL) FROM measurements "
+        "AS m WHERE m.attempt = {}) AS {}",
         json_path(key), attempt_id, identifier(key));
   return text;
 }

@@ -68,10 +68,9 @@ Source source_of(Database& database, const Selection& selection, std::vector<std
       ? source.rows
       : fmt::format("(SELECT r.*{} FROM trial_results AS r WHERE {}{})",
             var_columns(source.vars, "r.vars"), chosen,
-            selection.hidden ? ""
-                             : " AND r.in_file AND r.trial_id NOT IN "
-                               "(SELECT id FROM trials WHERE "
-                               "side <> '')");
+            selection.hidden
+                ? ""
+                : " AND r.in_file AND r.trial_id NOT IN (SELECT id FROM trials WHERE side <> '')");
   return source;
 }
 
@@ -114,11 +113,10 @@ auto with_results(Database& database, const ResultsRequest& request, Take&& take
   const auto where =
       fmt::format("{}{}", source.where, request.measured_only ? " AND attempt_id IS NOT NULL" : "");
   // Rows that are not shown are read no further than sorting needs.
-  const auto chosen = request.limit > 0 ? fmt::format(
-                                              "trial_id IN (SELECT trial_id FROM {} WHERE {} ORDER "
-                                              "BY {} LIMIT {})",
-                                              source.rows, where, order, request.limit)
-                                        : where;
+  const auto chosen = request.limit > 0
+      ? fmt::format("trial_id IN (SELECT trial_id FROM {} WHERE {} ORDER BY {} LIMIT {})",
+            source.rows, where, order, request.limit)
+      : where;
   Statement select(database,
       fmt::format("SELECT {} FROM {} WHERE {} ORDER BY {}", selected, source.rows, chosen, order));
   auto use = select.use(source.chosen.sweeps, source.chosen.trials);

@@ -165,8 +165,8 @@ const std::string& trial_row_columns() {
   // time of attempts that their job's end ended (fleet/fold).
   static const std::string columns = [] {
     constexpr std::string_view last =
-        "iif(t.attempts > 0, (SELECT a.outcome FROM attempts AS a WHERE a.trial = t.id AND "
-        "a.state = 'ended' ORDER BY a.number DESC LIMIT 1), NULL)";
+        "iif(t.attempts > 0, (SELECT a.outcome FROM attempts AS a WHERE a.trial = t.id AND a.state "
+        "= 'ended' ORDER BY a.number DESC LIMIT 1), NULL)";
     constexpr std::string_view predicted =
         "max(t.predicted_attempt_s, iif(t.attempts > 0, (SELECT ifnull(max(min((a.ended_at - "
         "a.started_at) * 1e-6, l.time_limit_s / 2)), 0) FROM attempts AS a JOIN allocations AS l "

@@ -21,21 +21,21 @@ struct SelectionSql {
   const char* sweep = "SELECT id FROM sweeps WHERE name = ?";
   // Trials of a slug. The sweep's name may be '', for any sweep.
   const char* slug =
-      "SELECT t.id FROM trials AS t JOIN sweeps AS s ON s.id = t.sweep "
-      "WHERE t.slug = ?2 AND ?1 IN ('', s.name)";
+      "SELECT t.id FROM trials AS t JOIN sweeps AS s ON s.id = t.sweep WHERE t.slug = ?2 AND ?1 IN "
+      "('', s.name)";
   const char* attempt =
       "SELECT t.id FROM trials AS t JOIN sweeps AS s ON s.id = t.sweep JOIN attempts AS a ON "
       "a.trial = t.id WHERE t.slug = ?2 AND ?1 IN ('', s.name) AND a.number = ?3";
   const char* sweeps_of =
-      "SELECT s.name FROM sweeps AS s JOIN trials AS t ON t.sweep = s.id WHERE t.id IN "
-      "(SELECT value FROM json_each(?)) ORDER BY s.id";
+      "SELECT s.name FROM sweeps AS s JOIN trials AS t ON t.sweep = s.id WHERE t.id IN (SELECT "
+      "value FROM json_each(?)) ORDER BY s.id";
   const char* job =
       "SELECT DISTINCT a.trial FROM allocations AS l JOIN attempts AS a ON a.allocation = l.id "
       "WHERE l.job_id = ? AND l.job_id <> ''";
   const char* vars =
-      "SELECT DISTINCT j.value FROM sweeps AS s, json_each(s.vars) AS j WHERE s.id IN "
-      "(SELECT value FROM json_each(?1)) OR s.id IN (SELECT sweep FROM trials WHERE id IN "
-      "(SELECT value FROM json_each(?2))) OR ?3 ORDER BY 1";
+      "SELECT DISTINCT j.value FROM sweeps AS s, json_each(s.vars) AS j WHERE s.id IN (SELECT "
+      "value FROM json_each(?1)) OR s.id IN (SELECT sweep FROM trials WHERE id IN (SELECT value "
+      "FROM json_each(?2))) OR ?3 ORDER BY 1";
 };
 constexpr SelectionSql selection_sql;
 
@@ -99,8 +99,8 @@ std::string without_column(const std::string& words, const std::vector<std::stri
   const auto name = words.substr(words.rfind(' ') + 1);
   const auto hint = did_you_mean(name, {names.begin(), names.end()});
   return words +
-      (hint.empty() ? "; write text in 'single quotes'. `shardsweep results --limit 1 "
-                      "--columns all` shows the names."
+      (hint.empty() ? "; write text in 'single quotes'. `shardsweep results --limit 1 --columns "
+                      "all` shows the names."
                     : hint);
 }
 
@@ -155,8 +155,8 @@ ResolvedNames resolve_names(Database& database, const std::vector<std::string>& 
     const auto found = trials_named(database, name);
     if (found.empty()) {
       fail(FaultKind::invalid_input,
-          fmt::format("no sweep, trial, attempt or job is named '{}'{} `shardsweep status` "
-                      "lists the sweeps.",
+          fmt::format("no sweep, trial, attempt or job is named '{}'{} `shardsweep status` lists "
+                      "the sweeps.",
               name, meant_sweep(database, name)));
     }
     trials.insert(trials.end(), found.begin(), found.end());

@@ -19,8 +19,7 @@ std::optional<std::vector<Value>> next_shape(
     condition += fmt::format(" AND {} = ?", Shapes::names[i]);
   if (!last.empty()) condition += fmt::format(" AND {} > ?", Shapes::names[same]);
   Statement select(database,
-      fmt::format("SELECT {0}, 0, 0 FROM trials WHERE {1} ORDER BY {0} "
-                  "LIMIT 1",
+      fmt::format("SELECT {0}, 0, 0 FROM trials WHERE {1} ORDER BY {0} LIMIT 1",
           fmt::join(Shapes::names, ", "), condition));
   auto use = select.use();
   for (std::size_t i = 0; !last.empty() && i <= same; ++i)
@@ -34,8 +33,8 @@ std::optional<std::vector<Value>> next_shape(
 
 Shapes shapes_of(Database& database, const Source& source) {
   Statement select(database,
-      fmt::format("SELECT {0}, count(*), sum(outcome IS 'completed') FROM {1} "
-                  "WHERE {2} GROUP BY {0}",
+      fmt::format(
+          "SELECT {0}, count(*), sum(outcome IS 'completed') FROM {1} WHERE {2} GROUP BY {0}",
           fmt::join(Shapes::names, ", "), source.trial_rows, source.where));
   auto use = select.use(source.chosen.sweeps, source.chosen.trials);
   return {fetch(select, use).rows};

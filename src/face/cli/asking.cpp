@@ -67,16 +67,16 @@ class Starter {
     if (++starts_ > most_starts) {
       say_troubles(session_);
       return fault(FaultKind::unavailable,
-          fmt::format("the daemon ends whenever it is started; the last lines of {}:\n{}",
-              session_.home.log().string(), end_of_log(session_.home)));
+          "the daemon ends whenever it is started; the last lines of {}:\n{}",
+          session_.home.log().string(), end_of_log(session_.home));
     }
     SHARDSWEEP_ASSIGN(child_,
         spawn_detached({session_.installation.shardsweep.string(), "daemon", "--until-idle", "--db",
                            session_.home.database.string()},
             session_.home.log()));
     fail_point("command.started");
-    say(fmt::format("started a daemon: pid {} on {}, log {}; it ends when nothing is left to do",
-        child_, this_process().host, session_.home.log().string()));
+    say("started a daemon: pid {} on {}, log {}; it ends when nothing is left to do", child_,
+        this_process().host, session_.home.log().string());
     return {};
   }
 
@@ -88,7 +88,7 @@ class Starter {
     if (now < ask_for_job_) return job_;
     ask_for_job_ = now + again;
     const auto job = daemon_job(session_);
-    if (job && !job_) say(fmt::format("the daemon runs as job {}; waiting for it to start", *job));
+    if (job && !job_) say("the daemon runs as job {}; waiting for it to start", *job);
     job_ = job.has_value();
     return job_;
   }
@@ -117,9 +117,9 @@ Result<Answer> give_up(const Session& session, const std::string& id) {
   const std::string who =
       holder ? fmt::format("the daemon (pid {} on {})", holder->pid, holder->host) : "the daemon";
   return fault(FaultKind::timed_out,
-      fmt::format("{} has not answered for {} s; the request is withdrawn. If it is "
-                  "stopped, 'shardsweep daemon --take-over' replaces it",
-          who, silence_limit.count()));
+      "{} has not answered for {} s; the request is withdrawn. If it is stopped, 'shardsweep "
+      "daemon --take-over' replaces it",
+      who, silence_limit.count());
 }
 
 }  // namespace
@@ -147,10 +147,9 @@ void say_other_version(const Session& session) {
   if (!lock_holder(session.home.lock())) return;
   const std::string other = other_version_of_holder(session.home.lock());
   if (other.empty()) return;
-  say(
-      fmt::format("The running daemon has version {}, this command has {}. It goes on with its own "
-                  "version until it ends; 'shardsweep daemon --take-over' replaces it now.",
-          other, version));
+  say("The running daemon has version {}, this command has {}. It goes on with its own version "
+      "until it ends; 'shardsweep daemon --take-over' replaces it now.",
+      other, version);
 }
 
 }  // namespace
@@ -170,7 +169,7 @@ Result<std::string> post_to_daemon(const Session& session, Request request) {
   SHARDSWEEP_TRY(make_home(session.home));
   if (const auto copy = copy_of_another(session)) return fault(FaultKind::rejected, *copy);
   // A mistyped --db shows here.
-  if (is_new) say(fmt::format("made the folder {} for the database", folder.string()));
+  if (is_new) say("made the folder {} for the database", folder.string());
   say_other_version(session);
   request.from = who_asks();
   const std::string inbox = request.inbox;

@@ -265,8 +265,8 @@ class Follower {
     const std::string names = names_of(sweeps_);
     const bool one = sweeps_.size() == 1;
     screen_.note(
-        fmt::format("Stopped following. The sweep{} on. `shardsweep follow {}` follows "
-                    "{} again; `shardsweep pause {}` stops {}.",
+        fmt::format("Stopped following. The sweep{} on. `shardsweep follow {}` follows {} again; "
+                    "`shardsweep pause {}` stops {}.",
             one ? " goes" : "s go", names, one ? "it" : "them", names, one ? "it" : "them"));
     return ExitCode::interrupted;
   }
@@ -322,8 +322,8 @@ ExitCode nothing_to_follow(const std::vector<SweepStatus>& all) {
     say("No sweep is in the database; `shardsweep run SWEEP.yaml` runs one.");
     return ExitCode::done;
   }
-  say(fmt::format("No sweep is running; last finished: {} ({})", progress_line(*last),
-      local_time_text(last->last_end_at)));
+  say("No sweep is running; last finished: {} ({})", progress_line(*last),
+      local_time_text(last->last_end_at));
   const SweepVerdict verdict = verdict_of({*last});
   if (!verdict.sentence.empty()) say(verdict.sentence);
   return verdict.code;

@@ -167,8 +167,7 @@ class Parser {
     Grammar grammar(*sub, options_, choices_, program_);
     if (command->database)
       grammar.option("--db", options_.db, "FILE",
-          "Database file. Default: SHARDSWEEP_DB, else shardsweep.db under "
-          "SHARDSWEEP_HOME.");
+          "Database file. Default: SHARDSWEEP_DB, else shardsweep.db under SHARDSWEEP_HOME.");
     if (command->declare != nullptr) command->declare(grammar);
   }
 
@@ -410,9 +409,8 @@ void Grammar::names(const std::string& help) {
 }
 OptionDeclaration Grammar::where(const std::string& help) {
   return option("--where", options_.where, "EXPR",
-      help.empty() ? "Only trials for which this expression holds. It may use axes, "
-                     "vars, outcome, state and metrics: \"tp > 1 and outcome = "
-                     "'oom'\"."
+      help.empty() ? "Only trials for which this expression holds. It may use axes, vars, outcome, "
+                     "state and metrics: \"tp > 1 and outcome = 'oom'\"."
                    : help);
 }
 void Grammar::sweep_file() {
@@ -464,7 +462,7 @@ void Grammar::family(const std::string& help) {
 
 Result<double> share_in_option(std::string_view text, std::string_view option) {
   const auto share = config::parse_share(text);
-  if (!share) return fault(FaultKind::invalid_input, fmt::format("{}: {}", option, share.error()));
+  if (!share) return fault(FaultKind::invalid_input, "{}: {}", option, share.error());
   return *share;
 }
 

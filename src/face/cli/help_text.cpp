@@ -217,8 +217,7 @@ std::string man_page(const CommandLine& line) {
   constexpr std::size_t width = 78;
   constexpr std::string_view release_date = "2026-11-22";  // release of the documented version
   std::string out = fmt::format(
-      ".TH SHARDSWEEP 1 \"{}\" \"shardsweep {}\" \"User Commands\"\n.SH NAME\nshardsweep \\- "
-      "find "
+      ".TH SHARDSWEEP 1 \"{}\" \"shardsweep {}\" \"User Commands\"\n.SH NAME\nshardsweep \\- find "
       "the fastest training layout for a model on your nodes\n.SH DESCRIPTION\n",
       release_date, line.version);
   out += roff_verbatim(help_text(line, "", width));

@@ -71,15 +71,14 @@ Result<std::string> run_on_a_node(
   std::error_code ignored;
   fs::remove(log, ignored);
   if (!output) {
-    return fault(FaultKind::unavailable,
-        fmt::format("the job got no node: {}; {}", output.error().what, cancelled(name)));
+    return fault(FaultKind::unavailable, "the job got no node: {}; {}", output.error().what,
+        cancelled(name));
   }
   if (output->exit_code == 0 && said) return *said;
-  return fault(FaultKind::unavailable,
-      fmt::format("the job failed: {}{}", output->err.substr(0, 200),
-          said ? said->substr(0, 400)
-               : "; its output is not in '" + session.home.dir().string() +
-                  "': the node may not see that folder"));
+  return fault(FaultKind::unavailable, "the job failed: {}{}", output->err.substr(0, 200),
+      said ? said->substr(0, 400)
+           : "; its output is not in '" + session.home.dir().string() +
+              "': the node may not see that folder");
 }
 
 }  // namespace shardsweep

@@ -119,8 +119,8 @@ Result<Capabilities> capabilities_of(
   if (asked) return *asked;
   if (ours) return fault(FaultKind::unavailable, silent);
   Capabilities unknown = unknown_runner(sweep);
-  notes.push_back(named ? fmt::format("the runner {} does not answer --capabilities ({}). "
-                                      "Results record it as '{}', version 'unknown'; {}.",
+  notes.push_back(named ? fmt::format("the runner {} does not answer --capabilities ({}). Results "
+                                      "record it as '{}', version 'unknown'; {}.",
                               file, silent, unknown.runner, refused)
                         : fmt::format("{} does not start here ({}); {}.", file, silent, refused));
   return unknown;
@@ -180,8 +180,8 @@ Result<SiteSpec> load_site_file(const Session& session, std::vector<std::string>
       load_site(file, [&desk](const std::string& option) { return desk.ask(option); }));
   if (desk.is_closed())
     notes.push_back(
-        fmt::format("options under 'slurm' in {} are not checked: 'sbatch --help' "
-                    "gives no answer on this machine.",
+        fmt::format("options under 'slurm' in {} are not checked: 'sbatch --help' gives no answer "
+                    "on this machine.",
             file.string()));
   return site;
 }
@@ -190,7 +190,7 @@ Result<std::string> read_standard_input() {
   std::string text(longest_source + 1, '\0');
   text.resize(std::fread(text.data(), 1, text.size(), stdin));
   if (std::ferror(stdin) != 0)
-    return fault(FaultKind::unavailable, fmt::format("standard input: {}", std::strerror(errno)));
+    return fault(FaultKind::unavailable, "standard input: {}", std::strerror(errno));
   // The loader refuses what is longer.
   return text;
 }
@@ -211,8 +211,7 @@ Fault no_slurm(const Session& session, const SweepSpec& sweep, const SiteSpec& s
   const std::string next = site.backend == Backend::slurm
       ? "Run this on that cluster's login node, or try again when Slurm answers."
       : fmt::format(
-            "On that cluster's login node write 'backend: slurm', account and partition "
-            "into {}.",
+            "On that cluster's login node write 'backend: slurm', account and partition into {}.",
             site_file_of(session).string());
   return {why.kind,
       fmt::format("'{}' is a sweep for cluster '{}', and {}. {} To run it on this machine instead: "
@@ -325,9 +324,9 @@ Result<SiteAccess> this_machine_site(const Session& session) {
            Lines("before", &access.site.before), Lines("after", &access.site.after)}) {
     if (!lines->empty())
       return fault(FaultKind::invalid_input,
-          fmt::format("{} has '{}': these lines run in jobs of Slurm and not on this machine. "
-                      "Name a site file without them, or leave --site out.",
-              site_file_of(session).string(), key));
+          "{} has '{}': these lines run in jobs of Slurm and not on this machine. Name a site file "
+          "without them, or leave --site out.",
+          site_file_of(session).string(), key);
   }
   access.backend = Backend::local;
   return access;
@@ -351,9 +350,8 @@ namespace {
 Result<SiteAccess> outside_access(const Session& session, const SweepSpec& sweep) {
   const auto refuse = [&](std::string_view key, std::string_view why) {
     return fault(FaultKind::invalid_input,
-        fmt::format("'{}' has the key {}, but {}. Remove the key to hand its points out (--backend "
-                    "outside).",
-            sweep.name, key, why));
+        "'{}' has the key {}, but {}. Remove the key to hand its points out (--backend outside).",
+        sweep.name, key, why);
   };
   if (sweep.measure.finalists > 0)
     return refuse("measure.finalists", "finals run in a job that shardsweep starts itself");
@@ -373,14 +371,14 @@ Result<SiteAccess> this_machine_access(const Session& session, const SweepSpec& 
   const Options& options = session.options;
   if (sweep.cluster.gpus_per_node > slots_without_here && !options.here) {
     return fault(FaultKind::invalid_input,
-        fmt::format("'{}' asks for {} slots of this machine; more than {} need --here", sweep.name,
-            sweep.cluster.gpus_per_node, slots_without_here));
+        "'{}' asks for {} slots of this machine; more than {} need --here", sweep.name,
+        sweep.cluster.gpus_per_node, slots_without_here);
   }
   if (options.backend == Backend::slurm) {
     return fault(FaultKind::invalid_input,
-        fmt::format("'{}' has cluster 'this-machine', which is never Slurm. Remove "
-                    "--backend slurm, or name another cluster in the sweep file.",
-            sweep.name));
+        "'{}' has cluster 'this-machine', which is never Slurm. Remove --backend slurm, or name "
+        "another cluster in the sweep file.",
+        sweep.name);
   }
   return this_machine_site(session);
 }
@@ -395,10 +393,9 @@ Result<SiteAccess> choose_backend(const Session& session, const SweepSpec& sweep
   access.backend = stated_backend(options, access.site);
   if (access.backend == Backend::none) {
     return fault(FaultKind::invalid_input,
-        fmt::format(
-            "no site file says how to reach cluster '{}'. On its login node write 'backend: "
-            "slurm' into {}. To run it on this machine: --backend local --here.",
-            sweep.cluster.name, site_file_of(session).string()));
+        "no site file says how to reach cluster '{}'. On its login node write 'backend: slurm' "
+        "into {}. To run it on this machine: --backend local --here.",
+        sweep.cluster.name, site_file_of(session).string());
   }
   if (access.backend == Backend::slurm) {
     if (!access.site.rest.url.empty()) return access;
@@ -408,9 +405,8 @@ Result<SiteAccess> choose_backend(const Session& session, const SweepSpec& sweep
   }
   if (options.here) return this_machine_site(session);
   return fault(FaultKind::invalid_input,
-      fmt::format(
-          "'{}' is a sweep for cluster '{}'; to run it on this machine, add --backend local --here",
-          sweep.name, sweep.cluster.name));
+      "'{}' is a sweep for cluster '{}'; to run it on this machine, add --backend local --here",
+      sweep.name, sweep.cluster.name);
 }
 
 namespace {
@@ -440,8 +436,8 @@ Result<void> add_causes(std::vector<Cause>& rules, const std::vector<Cause>& of_
   }
   if (rules.size() <= most_causes) return {};
   return fault(FaultKind::invalid_input,
-      fmt::format("{} rules in 'classify' of the sweep file and the site file; the limit is {}",
-          rules.size(), most_causes));
+      "{} rules in 'classify' of the sweep file and the site file; the limit is {}", rules.size(),
+      most_causes);
 }
 
 }  // namespace
@@ -477,9 +473,9 @@ Result<Fits> condition(const SweepSpec& sweep, std::string_view name, std::strin
     for (const AxisInfo& one : axes())
       names.push_back(one.name);
     return fault(FaultKind::invalid_input,
-        fmt::format("no axis is called {}{} Write a point as its number, or as values such as "
-                    "tp=2,micro_batch=4.",
-            in_quotes(name), nearest(name, names).empty() ? "." : did_you_mean(name, names)));
+        "no axis is called {}{} Write a point as its number, or as values such as "
+        "tp=2,micro_batch=4.",
+        in_quotes(name), nearest(name, names).empty() ? "." : did_you_mean(name, names));
   }
   return [axis, &sweep, value = std::move(value)](const Point& point) {
     if (axis->kind == AxisKind::model)
@@ -494,8 +490,8 @@ Result<std::vector<Fits>> conditions(const SweepSpec& sweep, const std::string& 
     const auto equals = piece.find('=');
     if (equals == std::string_view::npos)
       return fault(FaultKind::invalid_input,
-          fmt::format("{} is not a point; write its number, or values such as tp=2,micro_batch=4",
-              in_quotes(text)));
+          "{} is not a point; write its number, or values such as tp=2,micro_batch=4",
+          in_quotes(text));
     SHARDSWEEP_ASSIGN(Fits fits,
         condition(sweep, trimmed(piece.substr(0, equals)),
             std::string(trimmed(piece.substr(equals + 1)))));
@@ -512,8 +508,8 @@ Result<std::vector<const PlannedTrial*>> points_meant(
   std::vector<const PlannedTrial*> found;
   if (const auto number = number_from<std::size_t>(text)) {
     if (*number < 1 || *number > trials.size())
-      return fault(FaultKind::invalid_input,
-          fmt::format("the plan has trials 1 to {}, but no {}", trials.size(), *number));
+      return fault(FaultKind::invalid_input, "the plan has trials 1 to {}, but no {}",
+          trials.size(), *number);
     return std::vector<const PlannedTrial*>{&trials[*number - 1]};
   }
   std::vector<Fits> wanted;
@@ -527,8 +523,8 @@ Result<std::vector<const PlannedTrial*>> points_meant(
   }
   if (found.empty())
     return fault(FaultKind::invalid_input,
-        fmt::format("no trial of the plan has {}; 'shardsweep plan {}' lists them",
-            text.empty() ? "a point" : text, planned.sweep.name));
+        "no trial of the plan has {}; 'shardsweep plan {}' lists them",
+        text.empty() ? "a point" : text, planned.sweep.name);
   return found;
 }
 

@@ -54,8 +54,7 @@ void mean_last_sweep(Session& session) {
   const auto last = std::find_if_not(sweeps->begin(), sweeps->end(), is_proof);
   if (last == sweeps->end() || sweeps->size() == 1) return;
   options.names = {last->name};
-  say(fmt::format(
-      "Sweep '{}' alone, the last of {}. --all-sweeps shows all.", last->name, sweeps->size()));
+  say("Sweep '{}' alone, the last of {}. --all-sweeps shows all.", last->name, sweeps->size());
 }
 
 TableStyle table_style(const Session& session, std::vector<std::string_view> important) {
@@ -98,8 +97,8 @@ Result<Options> formed_by_output(
   std::string endings = ".csv, .json, .md";
   for (const auto picture : pictures)
     endings += fmt::format("{}.{}", picture == pictures.back() ? " or " : ", ", picture);
-  return fault(FaultKind::invalid_input,
-      fmt::format("'{}': unknown file ending. Use {}, or add --format.", options.out, endings));
+  return fault(FaultKind::invalid_input, "'{}': unknown file ending. Use {}, or add --format.",
+      options.out, endings);
 }
 
 }  // namespace
@@ -153,8 +152,8 @@ Result<void> check_output(const Home& home, const std::filesystem::path& file) {
       written == database + "-wal" || written == database + "-shm" ||
       written == database + "-journal";
   if (!kept) return {};
-  return fault(FaultKind::rejected,
-      fmt::format("{} belongs to the database: write another file.", file.string()));
+  return fault(
+      FaultKind::rejected, "{} belongs to the database: write another file.", file.string());
 }
 
 Result<bool> create_file(const std::string& file, const std::string& text) {
@@ -163,15 +162,14 @@ Result<bool> create_file(const std::string& file, const std::string& text) {
   const bool written =
       out != nullptr && std::fwrite(text.data(), 1, text.size(), out) == text.size();
   if ((out != nullptr && std::fclose(out) != 0) || !written)
-    return fault(
-        FaultKind::unavailable, fmt::format("cannot write '{}': {}", file, std::strerror(errno)));
+    return fault(FaultKind::unavailable, "cannot write '{}': {}", file, std::strerror(errno));
   return true;
 }
 
 Result<void> write_new_file(const std::string& file, const std::string& text) {
   std::error_code ignored;
   if (std::filesystem::exists(file, ignored))
-    return fault(FaultKind::rejected, fmt::format("{} exists already. Give another name.", file));
+    return fault(FaultKind::rejected, "{} exists already. Give another name.", file);
   return write_file_durably(file, text);
 }
 
@@ -187,7 +185,7 @@ Result<ExitCode> deliver(std::string_view text, const std::string& file, Readers
     return ExitCode::done;
   }
   SHARDSWEEP_TRY(write_file_durably(file, text, readers));
-  say(fmt::format("Wrote {}.", file));
+  say("Wrote {}.", file);
   return ExitCode::done;
 }
 
@@ -223,8 +221,8 @@ Result<std::string> changed_since(Reader& reader, const Selection& selection) {
   auto text = regressions_text(regressions);
   if (!text.empty())
     text +=
-        "\nThe ranking uses the sweep's own runs. --at now uses those measured again; "
-        "`shardsweep history` shows both.";
+        "\nThe ranking uses the sweep's own runs. --at now uses those measured again; `shardsweep "
+        "history` shows both.";
   return text;
 }
 
@@ -257,8 +255,8 @@ Result<void> print_lines(std::FILE* file, std::string& held) {
 
 Result<void> Spool::print(std::string_view rest) {
   const auto lost = [] {
-    return fault(FaultKind::unavailable,
-        fmt::format("the answer cannot be kept in a temporary file: {}", std::strerror(errno)));
+    return fault(FaultKind::unavailable, "the answer cannot be kept in a temporary file: {}",
+        std::strerror(errno));
   };
   if (failed_) return lost();
   std::string held;
@@ -282,7 +280,7 @@ Result<void> print_result(std::string_view text) {
       std::signal(SIGPIPE, SIG_DFL);
       std::raise(SIGPIPE);
     }
-    return fault(FaultKind::unavailable, fmt::format("standard output: {}", std::strerror(errno)));
+    return fault(FaultKind::unavailable, "standard output: {}", std::strerror(errno));
   }
   return {};
 }

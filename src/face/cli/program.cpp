@@ -55,7 +55,7 @@ int run_program(
   try {
     return run(commands, argc, argv, program);
   } catch (const std::exception& error) {
-    say(fmt::format("{}: internal error: {}", program, error.what()));
+    say("{}: internal error: {}", program, error.what());
     return 1;
   }
 }

@@ -16,11 +16,15 @@
 #include <shardsweep/results.hpp>
 #include <shardsweep/sweep.hpp>
 
+#include <fmt/core.h>
+
 #include <cstdint>
 #include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace shardsweep {
@@ -210,5 +214,9 @@ enum class FollowedTo { answer, trials };
     std::string_view text, const std::string& file, Readers readers = Readers::all);
 /// Talk to stderr. Control characters but line ends are made visible.
 void say(std::string_view text);
+template <class First, class... Rest>
+void say(fmt::format_string<First, Rest...> text, First&& first, Rest&&... rest) {
+  say(fmt::format(text, std::forward<First>(first), std::forward<Rest>(rest)...));
+}
 
 }  // namespace shardsweep

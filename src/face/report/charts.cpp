@@ -271,9 +271,9 @@ std::string chart_figure(const Chart& chart, std::string_view caption) {
   for (const auto& one : chart.series)
     series += (series.empty() ? "" : ",\n") + series_json(one);
   return fmt::format(
-      "<figure class=\"lines\"><script type=\"application/json\">{{\"title\":{},\"x\":{},"
-      "\"y\":{},\"series\":[{}]}}</script><div class=\"plot\"></div><figcaption>{}"
-      "</figcaption></figure>\n",
+      "<figure class=\"lines\"><script "
+      "type=\"application/json\">{{\"title\":{},\"x\":{},\"y\":{},\"series\":[{}]}}</script><div "
+      "class=\"plot\"></div><figcaption>{}</figcaption></figure>\n",
       script_json(chart.title), axis_json(chart.x), axis_json(chart.y), series,
       xml_escaped(caption));
 }

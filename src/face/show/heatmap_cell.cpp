@@ -104,14 +104,13 @@ std::string published_text(const HeatmapCell& cell) {
   if (!cell.published_by.empty())
     return text +
         fmt::format(
-            ": not ranked here, because other software ({}) measured it. "
-            "--all-versions ranks it too.",
+            ": not ranked here, because other software ({}) measured it. --all-versions ranks it "
+            "too.",
             cell.published_by);
   // A slower run of the same cell has the higher MFU only if its FLOPs are counted otherwise.
   if (cell.published_gap && *cell.published_gap > 0)
     text += fmt::format(
-        ": {} slower. Its MFU is higher only because the table counts more FLOPs per token "
-        "for it.",
+        ": {} slower. Its MFU is higher only because the table counts more FLOPs per token for it.",
         percent_text(*cell.published_gap));
   return text;
 }

@@ -186,9 +186,9 @@ class PlanWriter {
           is.most_runs, is.least_gpu_hours, is.most_gpu_hours);
     if (const FinalsCost cost = finals_cost(sweep_, plan_); cost.cells > 0)
       put(out_,
-          "\"finals\":{{\"cells\":{},\"runs_per_round\":{},\"gpu_hours_per_round\":{},"
-          "\"rounds_at_most\":{},\"further_node_sets\":{},\"further_runs_per_round\":{},"
-          "\"further_gpu_hours_per_round\":{}}},",
+          "\"finals\":{{\"cells\":{},\"runs_per_round\":{},\"gpu_hours_per_round\":{},\"rounds_at_"
+          "most\":{},\"further_node_sets\":{},\"further_runs_per_round\":{},\"further_gpu_hours_"
+          "per_round\":{}}},",
           cost.cells, cost.runs, cost.gpu_hours, cost.rounds_at_most, cost.further_sets,
           cost.further_runs, cost.further_gpu_hours);
     put(out_, "\"left_out_gpu_hours\":{{");
@@ -311,13 +311,12 @@ class PlanWriter {
   void side_runs() {
     if (sweep_.side_runs.profile)
       sentence(
-          "Profile: then the winner of each cell runs once more, its rank 0 under 'nsys "
-          "profile'. This run is not ranked.");
+          "Profile: then the winner of each cell runs once more, its rank 0 under 'nsys profile'. "
+          "This run is not ranked.");
     if (sweep_.side_runs.memory)
       sentence(
-          fmt::format("Memory snapshots: then up to {} layouts of each cell that ran out of "
-                      "memory run once "
-                      "more to write one.",
+          fmt::format("Memory snapshots: then up to {} layouts of each cell that ran out of memory "
+                      "run once more to write one.",
               most_snapshots));
   }
 
@@ -328,9 +327,8 @@ class PlanWriter {
     const double all = likely_.played() ? likely_.middle_gpu_hours() : plan_.gpu_hours;
     if (const double whole = hours_of_whole_runs(sweep_, plan_, likely_); whole > much * all)
       sentence(
-          fmt::format("Each layout is measured in full. With `measure: {{finalists: {}}}` each "
-                      "has {} timed train steps at first, about {} GPU-hours less before the "
-                      "finals.",
+          fmt::format("Each layout is measured in full. With `measure: {{finalists: {}}}` each has "
+                      "{} timed train steps at first, about {} GPU-hours less before the finals.",
               Measure::usual_finalists, Measure::first_of_search, amount_text(whole)));
     if (measure.first > 0)
       sentence(
@@ -340,8 +338,7 @@ class PlanWriter {
     if (cost.cells == 0) return;
     sentence(
         fmt::format("Finals: then up to {} layouts of each of {} run again in {}: {} and about {} "
-                    "GPU-hours "
-                    "per round.",
+                    "GPU-hours per round.",
             measure.finalists, counted(cost.cells, "cell"),
             measure.final_rounds > 0
                 ? counted(measure.final_rounds, "round")

@@ -232,7 +232,7 @@ class PlainReader {
       SHARDSWEEP_ASSIGN(const auto peak, read_amount(*cell, column));
       constexpr double most = 1e15;
       if (peak && *peak * (in_gib ? gibibyte : 1) > most)
-        return refuse(*cell, fmt::format("'{}' is {}, more than any device has", column, *peak));
+        return refuse(*cell, "'{}' is {}, more than any device has", column, *peak);
       if (peak) run.peak_memory_bytes = static_cast<std::int64_t>(*peak * (in_gib ? gibibyte : 1));
     }
     if (const auto* cell = table_.cell(row, version_)) {
@@ -296,9 +296,8 @@ class PlainReader {
     for (const auto& each : outcome_table)
       words.push_back(each.name);
     words.emplace_back("other");
-    return refuse(*cell,
-        fmt::format("expected one of {} for 'outcome', got {}", fmt::join(words, ", "),
-            in_quotes(cell->text)));
+    return refuse(*cell, "expected one of {} for 'outcome', got {}", fmt::join(words, ", "),
+        in_quotes(cell->text));
   }
 
   const CsvTable& table_;

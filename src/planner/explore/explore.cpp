@@ -34,8 +34,7 @@ Answered flags_of(const Question& question) {
   SHARDSWEEP_ASSIGN(const auto layout, question.layout);
   const auto point = point_of(question, layout);
   if (const auto axis = axis_without_words(point); !axis.empty())
-    return fault(
-        FaultKind::invalid_input, fmt::format("{} has no setting for {}", question.trainer, axis));
+    return fault(FaultKind::invalid_input, "{} has no setting for {}", question.trainer, axis);
   SHARDSWEEP_ASSIGN(
       auto text, configuration_of_point(question.trainer, point, question.request.model));
   return Json{{"text", std::move(text)}};
@@ -90,7 +89,7 @@ class Explorer {
     }
     if (word == "flags") return flags_of(question_);
     if (word == "sweep") return sweep();
-    return fault(FaultKind::invalid_input, fmt::format("nothing is called '{}'", word));
+    return fault(FaultKind::invalid_input, "nothing is called '{}'", word);
   }
 
  private:

@@ -256,11 +256,10 @@ void warn_of_budget(const SweepSpec& sweep, Plan& plan) {
   const double most = search_bound(sweep, plan).gpu_hours;
   if (budget <= 0 || most <= budget) return;
   const bool searched = !sweep.search.is_plain();
-  plan.warnings.push_back(
-      fmt::format("The {} about {} GPU-hours, and limits.max_gpu_hours is {:g}. The last "
-                  "trials {} not run.",
-          searched ? "search needs at most" : "trials need", amount_text(most), budget,
-          searched ? "may" : "will"));
+  plan.warnings.push_back(fmt::format(
+      "The {} about {} GPU-hours, and limits.max_gpu_hours is {:g}. The last trials {} not run.",
+      searched ? "search needs at most" : "trials need", amount_text(most), budget,
+      searched ? "may" : "will"));
 }
 
 /// A trainer that reads only flags would run all values alike.
@@ -301,8 +300,8 @@ void warn(const SweepSpec& sweep, const Judge& judge, Plan& plan) {
   for (const auto& model : sweep.models) {
     if (const auto kind = model.unpredicted(); !kind.empty())
       warnings.push_back(
-          fmt::format("{} has {}: neither its time nor its memory is predicted, so "
-                      "no layout is left out for its memory.",
+          fmt::format("{} has {}: neither its time nor its memory is predicted, so no layout is "
+                      "left out for its memory.",
               model.name, kind));
   }
   if (plan.trials.empty() && plan.points > 0)

@@ -142,8 +142,7 @@ Result<YamlNodePtr> put(const YamlNodePtr& node, const Override& setting, std::s
     ++at;
   const auto before = at < map->keys.size() ? map->items[at] : nullptr;
   if (depth + 1 < setting.path.size() && before && before->kind == YamlNode::Kind::list)
-    return tl::unexpected(
-        fault_at(key, fmt::format("{} is a list; set the whole list", in_quotes(key.text))));
+    return refuse(key, "{} is a list; set the whole list", in_quotes(key.text));
   const auto inner = depth + 1 < setting.path.size() ? as_map(before, key) : nullptr;
   SHARDSWEEP_ASSIGN(auto value, put(inner, setting, depth + 1));
   if (at == map->keys.size()) {
@@ -216,9 +215,9 @@ Result<void> check_written_out(const SweepSpec& sweep, const YamlNode& root) {
       sweep.container.mounts.size() + sweep.container.options.size();
   if (values > most_yaml_nodes || explain_sweep(sweep).size() > most_yaml_bytes) {
     return refuse(root,
-        fmt::format("the sweep has about {} values with points and presets "
-                    "written out; the limit is {}, in 4 MiB",
-            values, most_yaml_nodes));
+        "the sweep has about {} values with points and presets written out; the limit is {}, in 4 "
+        "MiB",
+        values, most_yaml_nodes);
   }
   return {};
 }

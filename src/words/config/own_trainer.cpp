@@ -98,8 +98,7 @@ void check_patterns(const FlatFile& flat, Mistakes& mistakes) {
     if (value.section != "log" || !value.fresh) continue;
     const std::array<std::string_view, 1> one{value.text};
     const YamlNode& at = flat.node_of(i, Blamed::value);
-    if (const auto reader = LogReader::make(one); !reader)
-      mistakes.add(at, fault_at(at, reader.error().what));
+    if (const auto reader = LogReader::make(one); !reader) mistakes.add(at, reader.error().what);
   }
 }
 
@@ -115,7 +114,7 @@ std::optional<OwnTrainer> read_own_trainer(const YamlNode& root, Mistakes& mista
     own.positions.push_back(position_of(flat.node_of(rule.at, Blamed::item)));
   for (const TrainerMistake& mistake : found) {
     const YamlNode& at = flat.node_of(mistake.at, mistake.blamed);
-    mistakes.add(at, fault_at(at, mistake.what));
+    mistakes.add(at, mistake.what);
   }
   check_patterns(flat, mistakes);
   // Append to the axes as in a sweep file: as lines after others.
@@ -123,9 +122,8 @@ std::optional<OwnTrainer> read_own_trainer(const YamlNode& root, Mistakes& mista
   if (!axes.empty() && !axes.ends_with('\n')) axes += '\n';
   if (own.file.patterns.empty() && own.file.log_of.empty() && mistakes.count() == before)
     mistakes.add(root,
-        fault_at(root,
-            "missing key 'log' in a trainer's file: the lines that it prints, as 'shardsweep "
-            "help patterns' explains, or 'log_of' with a trainer that prints the same"));
+        "missing key 'log' in a trainer's file: the lines that it prints, as 'shardsweep help "
+        "patterns' explains, or 'log_of' with a trainer that prints the same");
   if (mistakes.count() != before) return std::nullopt;
   return own;
 }

@@ -39,8 +39,8 @@ Result<ShippedFile> read_shipped(
     if (text != built_in) return ShippedFile{std::move(text), own};
   }
   if (!built_in) {
-    return fault(FaultKind::invalid_input,
-        fmt::format("'{}' is neither built in nor in '{}'", path.string(), folder.string()));
+    return fault(FaultKind::invalid_input, "'{}' is neither built in nor in '{}'", path.string(),
+        folder.string());
   }
   return ShippedFile{std::string(*built_in), {}};
 }
@@ -70,11 +70,8 @@ const YamlNode* find_either(
   const auto* first = find(map, name);
   const auto* second = alias.empty() ? nullptr : find(map, alias);
   if (first != nullptr && second != nullptr) {
-    mistakes.add(*second,
-        fault_at(*second,
-            fmt::format("'{}' is another name of '{}', which is "
-                        "set already; keep one of them",
-                alias, name)));
+    mistakes.add(*second, "'{}' is another name of '{}', which is set already; keep one of them",
+        alias, name);
   }
   return first != nullptr ? first : second;
 }
@@ -88,7 +85,7 @@ void note_shape(const YamlNode& map, const ModelSpec& model, Mistakes& mistakes)
       if (node == nullptr) node = find(map, field.alias);
     }
     const YamlNode& at = node == nullptr ? map : *node;
-    mistakes.add(at, fault_at(at, mistake.what));
+    mistakes.add(at, mistake.what);
   }
 }
 
@@ -101,8 +98,7 @@ void read_peaks(const YamlNode& node, ClusterSpec& into, Mistakes& mistakes) {
     const auto value =
         mistakes.take(*peak, read_real(*peak, peak_words[at], "FLOP/s such as 312e12", parse_real));
     if (!value) continue;
-    if (*value <= 0)
-      mistakes.add(*peak, fault_at(*peak, "a peak of 0; remove the key if the peak is unknown"));
+    if (*value <= 0) mistakes.add(*peak, "a peak of 0; remove the key if the peak is unknown");
     into.peak_flops.at(at) = *value;
   }
 }
@@ -173,10 +169,8 @@ std::optional<ModelSpec> read_model(
     }
   });
   if (!missing.empty())
-    mistakes.add(map,
-        fault_at(map,
-            fmt::format("missing {} {} in {}", missing.size() > 1 ? "keys" : "key",
-                fmt::join(missing, ", "), what)));
+    mistakes.add(map, "missing {} {} in {}", missing.size() > 1 ? "keys" : "key",
+        fmt::join(missing, ", "), what);
   if (mistakes.count() > before) return std::nullopt;
   if (model.ffn == 0) model.ffn = model.expert_ffn;
   note_shape(map, model, mistakes);
@@ -201,10 +195,7 @@ std::optional<ClusterSpec> read_cluster(const YamlNode& node, const Presets& pre
   if (name != nullptr) {
     mistakes.assign(base.name, *name, read_name(*name, "cluster.name"));
   } else if (preset == nullptr && mistakes.count() == before) {
-    mistakes.add(node,
-        fault_at(node,
-            "missing key 'name' in 'cluster'; write 'preset' to start "
-            "from a preset"));
+    mistakes.add(node, "missing key 'name' in 'cluster'; write 'preset' to start from a preset");
   }
   return read_cluster_map(node, std::move(base), mistakes, before);
 }
@@ -218,7 +209,7 @@ std::optional<YamlNodePtr> Presets::open(const YamlNode& node, std::string_view 
     const auto meant = nearest(*name, {known.begin(), known.end()});
     std::string hint = fmt::format("; the presets are {}", fmt::join(known, ", "));
     if (!meant.empty()) hint = fmt::format(", did you mean '{}'?", meant);
-    mistakes_.add(node, fault_at(node, fmt::format("unknown {} '{}'{}", one, *name, hint)));
+    mistakes_.add(node, "unknown {} '{}'{}", one, *name, hint);
     return std::nullopt;
   }
   const auto file = std::filesystem::path(kind) / (*name + ".yaml");
@@ -256,7 +247,7 @@ std::optional<YamlNodePtr> Presets::file_root(const YamlNode& node, std::string_
   const auto file = path_of(node);
   auto text = read_text_file(file, most_yaml_bytes);
   if (!text) {
-    mistakes_.add(node, fault_at(node, text.error().what));
+    mistakes_.add(node, text.error().what);
     return std::nullopt;
   }
   auto root = parse_yaml(sources_.emplace_back(file.string(), *std::move(text)), mistakes_);
@@ -269,10 +260,7 @@ std::optional<ClusterSpec> Presets::cluster_in_file(const YamlNode& node) const 
   if (!root) return std::nullopt;
   const auto* preset = find(**root, "preset");
   if (preset != nullptr && is_file_name(preset->text)) {
-    mistakes_.add(*preset,
-        fault_at(*preset,
-            "a cluster file can start from a preset, not from "
-            "another file"));
+    mistakes_.add(*preset, "a cluster file can start from a preset, not from another file");
     return std::nullopt;
   }
   return read_cluster(**root, *this);

@@ -184,14 +184,13 @@ ReferenceTable placeholders() {
     table.rows.push_back({fmt::format("{{{}}}", one.name), std::string(one.meaning)});
   table.rows.push_back({"{VAR}", "the value of a variable of 'vars'"});
   table.rows.push_back({"{micro_batch*seq_len}",
-      "computed as in 'exclude', with integers and 'words': + - * / %, = != < "
-      "<= > >=, and, or, not, ( )"});
+      "computed as in 'exclude', with integers and 'words': + - * / %, = != < <= > >=, and, or, "
+      "not, ( )"});
   table.rows.push_back({"{tp>1 or cp>1?1:32}",
-      "the first text where the condition holds, the second one where not; "
-      "it holds unless it is false, none or 0"});
+      "the first text where the condition holds, the second one where not; it holds unless it is "
+      "false, none or 0"});
   table.rows.push_back({"{NAME?TEXT}",
-      "TEXT where the condition holds, else nothing; as a whole word of argv "
-      "else no word"});
+      "TEXT where the condition holds, else nothing; as a whole word of argv else no word"});
   table.rows.push_back({"{NAME=WORD?TEXT}", "the same where NAME is WORD, without quotes"});
   table.rows.push_back({"{{NAME}}", "the text {NAME} itself"});
   return table;

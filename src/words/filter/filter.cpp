@@ -297,8 +297,7 @@ Result<std::unique_ptr<PointFilter>> compile(
   std::set<std::string> named;
   for (const auto& expression : expressions) {
     const auto refuse = [&](const std::string& what) {
-      return fault(
-          FaultKind::invalid_input, fmt::format("expression {}: {}", in_message(expression), what));
+      return fault(FaultKind::invalid_input, "expression {}: {}", in_message(expression), what);
     };
     auto identifiers = read_identifiers(expression);
     if (!identifiers) return refuse(identifiers.error().what);

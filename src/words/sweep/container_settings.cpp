@@ -50,21 +50,20 @@ Result<void> check_container(const ContainerSpec& container, LaunchMode launch) 
   const bool has_image = !container.image.empty();
   if (container.is_used() && !has_image)
     return fault(FaultKind::invalid_input,
-        fmt::format(
-            "'container' has the runtime {} but no image; write 'image' into the sweep file",
-            word_of(*container.runtime)));
+        "'container' has the runtime {} but no image; write 'image' into the sweep file",
+        word_of(*container.runtime));
   if (has_image && !container.runtime)
     return fault(FaultKind::invalid_input,
-        "'container' has an image but no runtime; write 'runtime' into the sweep file "
-        "or into the site file: pyxis, enroot, apptainer, podman-hpc or shifter");
+        "'container' has an image but no runtime; write 'runtime' into the sweep file or into the "
+        "site file: pyxis, enroot, apptainer, podman-hpc or shifter");
   const bool is_file = container.image.ends_with(".sqsh") || container.image.ends_with(".squashfs");
   const bool is_made = container.runtime == ContainerRuntime::pyxis ||
       (container.runtime == ContainerRuntime::enroot && is_file);
   if (is_made && launch == LaunchMode::srun)
     return fault(FaultKind::invalid_input,
-        fmt::format("with 'launch: srun' nothing creates the {} container on each node; write "
-                    "'launch: agents', or name an enroot container that already exists there",
-            word_of(*container.runtime)));
+        "with 'launch: srun' nothing creates the {} container on each node; write 'launch: "
+        "agents', or name an enroot container that already exists there",
+        word_of(*container.runtime));
   return {};
 }
 
@@ -73,11 +72,11 @@ Result<void> check_watched_image(const ContainerSpec& container) {
       container.image.find('{') == std::string::npos;
   if (is_one_file) return {};
   return fault(FaultKind::invalid_input,
-      fmt::format("'remeasure: {{on: image}}' needs 'image' to be one file with its path from '/', "
-                  "such as /images/train.sqsh, but {}. Or leave 'on' out: the layouts are then "
-                  "measured again in the image as it is then",
-          container.is_used() ? fmt::format("'image' is '{}'", container.image)
-                              : std::string("no container is used")));
+      "'remeasure: {{on: image}}' needs 'image' to be one file with its path from '/', such as "
+      "/images/train.sqsh, but {}. Or leave 'on' out: the layouts are then measured again in the "
+      "image as it is then",
+      container.is_used() ? fmt::format("'image' is '{}'", container.image)
+                          : std::string("no container is used"));
 }
 
 std::optional<ContainerSpec> container_of(const ContainerSpec& container, const AttemptSpec& spec,

@@ -192,8 +192,7 @@ struct ParsedKey {
 Result<ParsedKey> parse_key(std::string_view text, std::string_view whole) {
   const auto close = text.find('}');
   if (close == std::string_view::npos)
-    return fault(
-        FaultKind::invalid_input, fmt::format("pattern {}: a '{{' has no '}}'", in_quotes(whole)));
+    return fault(FaultKind::invalid_input, "pattern {}: a '{{' has no '}}'", in_quotes(whole));
   ParsedKey parsed{.key = std::string(text.substr(0, close)), .rest = text.substr(close + 1)};
   if (parsed.key == next_iteration) {
     parsed.is_next = true;
@@ -215,8 +214,8 @@ Result<ParsedKey> parse_key(std::string_view text, std::string_view whole) {
           [](char c) { return is_letter(c) || is_digit(c) || c == '_'; });
   if (!name)
     return fault(FaultKind::invalid_input,
-        fmt::format("pattern {}: '{{{}}}' is not a key; write for example {{step_ms}}",
-            in_quotes(whole), parsed.key));
+        "pattern {}: '{{{}}}' is not a key; write for example {{step_ms}}", in_quotes(whole),
+        parsed.key);
   return parsed;
 }
 
@@ -249,7 +248,7 @@ Result<CapturePattern> CapturePattern::parse(std::string_view text) {
     if (text.starts_with('{')) {
       if (piece.literal.empty() && !pattern.pieces_.empty())
         return fault(FaultKind::invalid_input,
-            fmt::format("pattern {}: text must stand in front of each {{key}}", in_quotes(whole)));
+            "pattern {}: text must stand in front of each {{key}}", in_quotes(whole));
       SHARDSWEEP_ASSIGN(const ParsedKey parsed, parse_key(text.substr(1), whole));
       piece.key = parsed.key;
       piece.human = parsed.human;
@@ -265,9 +264,8 @@ Result<CapturePattern> CapturePattern::parse(std::string_view text) {
   }
   if (!any_key)
     return fault(FaultKind::invalid_input,
-        fmt::format("pattern {}: no key takes a number; write for example {{step_ms}} in the "
-                    "number's place",
-            in_quotes(whole)));
+        "pattern {}: no key takes a number; write for example {{step_ms}} in the number's place",
+        in_quotes(whole));
   return pattern;
 }
 

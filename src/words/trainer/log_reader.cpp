@@ -77,9 +77,8 @@ Result<void> check_keys(std::string_view text, const CapturePattern& pattern) {
     const bool known = piece.key.empty() || piece.is_next ||
         std::find(names.begin(), names.end(), piece.key) != names.end();
     if (known) continue;
-    return fault(FaultKind::invalid_input,
-        fmt::format("pattern {}: unknown key '{}'{}; the keys are {}", in_quotes(text), piece.key,
-            did_you_mean(piece.key, names), fmt::join(names, ", ")));
+    return fault(FaultKind::invalid_input, "pattern {}: unknown key '{}'{}; the keys are {}",
+        in_quotes(text), piece.key, did_you_mean(piece.key, names), fmt::join(names, ", "));
   }
   return {};
 }

@@ -116,8 +116,7 @@ Result<Secrets> known_secrets(const Session& session, const std::string& sweep) 
 Result<std::string> make_bundle(const Session& session, const std::string& name) {
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
   SHARDSWEEP_ASSIGN(const auto sweeps, reader->status({name}));
-  if (sweeps.size() != 1)
-    return fault(FaultKind::invalid_input, fmt::format("'{}' is not one sweep.", name));
+  if (sweeps.size() != 1) return fault(FaultKind::invalid_input, "'{}' is not one sweep.", name);
   const SweepId id = sweeps.front().id;
   SHARDSWEEP_ASSIGN(const SiteAccess access, read_site(session));
   SHARDSWEEP_ASSIGN(Secrets secrets, known_secrets(session, name));

@@ -246,8 +246,7 @@ Result<ExitCode> run_calibrate(const Session& session) {
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
   SHARDSWEEP_ASSIGN(const auto runs, measured(*reader, sweep));
   if (runs.empty()) {
-    say(fmt::format(
-        "No run of '{0}' measured anything. 'shardsweep results {0}' says why.", sweep));
+    say("No run of '{0}' measured anything. 'shardsweep results {0}' says why.", sweep);
     return ExitCode::failed;
   }
   std::vector<BlockTimes> times;
@@ -265,7 +264,7 @@ Result<ExitCode> run_calibrate(const Session& session) {
   for (const auto& check : checks)
     say(step_text(check));
   if (predicts_worse(checks)) say(std::string(worse));
-  say(fmt::format("Wrote {}.", file.string()));
+  say("Wrote {}.", file.string());
   return ExitCode::done;
 }
 

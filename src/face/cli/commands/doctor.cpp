@@ -136,9 +136,9 @@ Finding outlives_login() {
     return {"after logout", "ok", "lingering is on"};
   }
   return {"after logout", "note",
-      "a daemon ends at logout if logind has KillUserProcesses=yes. Use 'loginctl "
-      "enable-linger', 'shardsweep tick' from cron, or 'shardsweep daemon --in-slurm'. "
-      "Nodes must see the home for --in-slurm: --on-a-node checks it."};
+      "a daemon ends at logout if logind has KillUserProcesses=yes. Use 'loginctl enable-linger', "
+      "'shardsweep tick' from cron, or 'shardsweep daemon --in-slurm'. Nodes must see the home for "
+      "--in-slurm: --on-a-node checks it."};
 }
 
 /// Findings from scontrol's settings of the cluster, and what follows for us.

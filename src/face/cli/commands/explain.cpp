@@ -52,9 +52,9 @@ Result<ExitCode> run_explain(const Session& session) {
   SHARDSWEEP_ASSIGN(const auto count, reader->count(selection));
   if (count > most_explained) {
     return fault(FaultKind::invalid_input,
-        fmt::format("these names mean {} trials, and at most {} are explained at once. "
-                    "Name trials: `shardsweep results` and `best` print them.",
-            count, most_explained));
+        "these names mean {} trials, and at most {} are explained at once. Name trials: "
+        "`shardsweep results` and `best` print them.",
+        count, most_explained);
   }
   SHARDSWEEP_ASSIGN(const auto facts, reader->facts(selection));
   std::vector<Reader::Section> sections;

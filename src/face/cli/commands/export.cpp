@@ -158,14 +158,12 @@ Result<ExitCode> run_export(const Session& session) {
         FaultKind::invalid_input, "export: name a file, or give --format csv, json or markdown.");
   if (!file.empty() && options.format_given)
     return fault(FaultKind::invalid_input,
-        fmt::format(
-            "export: the ending of '{}' says its form. Leave --format out.", file.string()));
+        "export: the ending of '{}' says its form. Leave --format out.", file.string());
   if (!file.empty() && !rows && ending != ".db" && ending != ".sqlite") {
     return fault(FaultKind::invalid_input,
-        fmt::format("'{}': unknown file ending. Use .csv, .json or .md for the results, "
-                    ".db or .sqlite for a copy of the database, a name without an ending for a "
-                    "folder.",
-            file.string()));
+        "'{}': unknown file ending. Use .csv, .json or .md for the results, .db or .sqlite for a "
+        "copy of the database, a name without an ending for a folder.",
+        file.string());
   }
   if (!file.empty() && !rows && !options.where.empty()) {
     return fault(FaultKind::invalid_input,
@@ -188,7 +186,7 @@ Result<ExitCode> run_export(const Session& session) {
   } else {
     SHARDSWEEP_TRY(reader->export_to(file));
   }
-  say(fmt::format("Wrote {}.", file.string()));
+  say("Wrote {}.", file.string());
   return ExitCode::done;
 }
 
@@ -208,13 +206,11 @@ extern const Command command_export{.name = "export",
           Options& options = grammar.options();
           grammar.option("file", options.file, "FILE",
               "File to write: .csv, .json (the results), .md (a table for pull requests), "
-              "trace.json or NAME.trace.json (a timeline for Perfetto), "
-              ".db or .sqlite (everything). A name without an ending, or a folder that is "
-              "there: "
-              "a folder of JSON lines for git. Default: standard output.");
+              "trace.json or NAME.trace.json (a timeline for Perfetto), .db or .sqlite "
+              "(everything). A name without an ending, or a folder that is there: a folder of JSON "
+              "lines for git. Default: standard output.");
           grammar.option("names", options.names, "NAME",
-              "Sweeps, for a folder. Default: all that have a result, and the "
-              "baselines.");
+              "Sweeps, for a folder. Default: all that have a result, and the baselines.");
           grammar.form(
               "Format if no file is given: csv, json or markdown.", {"csv", "json", "markdown"});
           grammar.where();

@@ -19,12 +19,11 @@ Result<std::vector<std::string>> names_in_folder(
     auto name = entry->path().filename().string();
     if (!keep(name)) continue;
     if (names.size() == most)
-      return fault(
-          FaultKind::invalid_input, fmt::format("{}: more than {} files", folder.string(), most));
+      return fault(FaultKind::invalid_input, "{}: more than {} files", folder.string(), most);
     names.push_back(std::move(name));
   }
   if (why && why != std::errc::no_such_file_or_directory)
-    return fault(FaultKind::unavailable, fmt::format("{}: {}", folder.string(), why.message()));
+    return fault(FaultKind::unavailable, "{}: {}", folder.string(), why.message());
   std::sort(names.begin(), names.end());
   return names;
 }

@@ -88,7 +88,7 @@ std::vector<fs::path> old_paths(const Home& home, double older_than_s) {
     std::error_code error;
     if (fs::is_symlink(folder, error)) {
       // A link may lead to other things than ours.
-      say(fmt::format("{} is a link: gc leaves alone what it leads to.", folder.string()));
+      say("{} is a link: gc leaves alone what it leads to.", folder.string());
       continue;
     }
     error.clear();
@@ -161,8 +161,8 @@ Result<ExitCode> remove_garbage(const std::vector<Garbage>& garbage) {
     if (gone) removed.push_back(one);
     if (!gone) kept += (kept.empty() ? "" : "\n") + gone.error().what;
   }
-  say(fmt::format("Removed {} files and folders ({}). The database keeps every row.",
-      grouped(static_cast<std::int64_t>(removed.size())), size_text(total_bytes(removed))));
+  say("Removed {} files and folders ({}). The database keeps every row.",
+      grouped(static_cast<std::int64_t>(removed.size())), size_text(total_bytes(removed)));
   if (!kept.empty()) return fault(FaultKind::unavailable, kept);
   return ExitCode::done;
 }
@@ -173,12 +173,11 @@ Result<ExitCode> run_gc(const Session& session) {
   const auto size = size_text(total_bytes(garbage));
   const auto count = grouped(static_cast<std::int64_t>(garbage.size()));
   if (!session.options.of<GarbageOptions>().remove) {
-    say(garbage.empty()
-            ? fmt::format("No ended attempt has files older than {}.",
-                  session.options.of<GarbageOptions>().older_than)
-            : fmt::format("{} files and folders ({}) can be removed. --remove removes them; "
-                          "--verbose lists them.",
-                  count, size));
+    say(garbage.empty() ? fmt::format("No ended attempt has files older than {}.",
+                              session.options.of<GarbageOptions>().older_than)
+                        : fmt::format("{} files and folders ({}) can be removed. --remove removes "
+                                      "them; --verbose lists them.",
+                              count, size));
     return ExitCode::done;
   }
   return remove_garbage(garbage);

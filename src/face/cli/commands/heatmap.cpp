@@ -63,9 +63,8 @@ Result<std::vector<Heatmap>> heatmaps_of(Reader& reader, const Options& options)
   SHARDSWEEP_ASSIGN(const auto values, reader.values(request.selection, own.facet));
   if (values.size() > most_facets) {
     return fault(FaultKind::invalid_input,
-        fmt::format("{} has {} values. A heatmap for each of at most {} is shown; "
-                    "select fewer with --where.",
-            own.facet, values.size(), most_facets));
+        "{} has {} values. A heatmap for each of at most {} is shown; select fewer with --where.",
+        own.facet, values.size(), most_facets);
   }
   const auto where = request.selection.where;
   for (const auto& value : values) {

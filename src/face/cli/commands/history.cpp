@@ -83,8 +83,7 @@ Result<HistoryScope> history_asked(Reader& reader, const Options& options) {
     } else {
       SHARDSWEEP_ASSIGN(const auto trials, reader.trials({.names = {name}, .hidden = true}));
       if (trials.empty())
-        return fault(FaultKind::invalid_input,
-            fmt::format("'{}' names no sweep, model, layout or trial", name));
+        return fault(FaultKind::invalid_input, "'{}' names no sweep, model, layout or trial", name);
       add_condition(any, like_trial(trials.front()));
       asked.of = HistoryOf::layout;
     }
@@ -263,13 +262,12 @@ extern const Command command_history{.name = "history",
           Options& options = grammar.options();
           auto& own = grammar.own<HistoryOptions>();
           grammar.option("names", options.names, "NAME",
-              "Models, layouts, sweeps or trials. A trial means its layout, whenever "
-              "and by whatever software it ran. Default: everything that was "
-              "measured.");
+              "Models, layouts, sweeps or trials. A trial means its layout, whenever and by "
+              "whatever software it ran. Default: everything that was measured.");
           grammar
               .option("--of", own.of, "WHAT",
-                  "What a series is of: cell (its best layout under each software) or "
-                  "layout (each run). Default: cell; layout if one is named.")
+                  "What a series is of: cell (its best layout under each software) or layout (each "
+                  "run). Default: cell; layout if one is named.")
               .one_of({"cell", "layout"});
           grammar.option("--resolve", own.resolve, "SHARE", "A change smaller than this is SAME.")
               .with_default();

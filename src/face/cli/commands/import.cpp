@@ -30,9 +30,8 @@ Result<RecordedFormat> format_of(const std::string& word) {
   for (std::size_t i = 0; i < recorded_format_words.size(); ++i) {
     if (recorded_format_words[i] == word) return static_cast<RecordedFormat>(i);
   }
-  return fault(FaultKind::invalid_input,
-      fmt::format("--from {}: unknown kind of table; the kinds are {}", word,
-          fmt::join(recorded_format_words, ", ")));
+  return fault(FaultKind::invalid_input, "--from {}: unknown kind of table; the kinds are {}", word,
+      fmt::join(recorded_format_words, ", "));
 }
 
 tl::unexpected<Fault> refuse_without_family() {
@@ -40,7 +39,7 @@ tl::unexpected<Fault> refuse_without_family() {
   for (const auto& each : families())
     names += fmt::format("{}{}", names.empty() ? "" : ", ", each.name);
   return fault(FaultKind::invalid_input,
-      fmt::format("--family is missing: give the family of the table's trainer: {}", names));
+      "--family is missing: give the family of the table's trainer: {}", names);
 }
 
 /// A name that can stand wherever a sweep is named, of the file's own.
@@ -50,9 +49,9 @@ Result<std::string> sweep_name_of(const Options& options) {
   std::string name = said ? own.name : std::filesystem::path(options.file).stem().string();
   if (is_name(name)) return name;
   return fault(FaultKind::invalid_input,
-      fmt::format("{} '{}': a sweep's name has letters, digits and '._-', begins with "
-                  "a letter or digit, and has at most 64 characters{}",
-          said ? "--name" : "the file's name", name, said ? "" : ": give --name"));
+      "{} '{}': a sweep's name has letters, digits and '._-', begins with a letter or digit, and "
+      "has at most 64 characters{}",
+      said ? "--name" : "the file's name", name, said ? "" : ": give --name");
 }
 
 Result<ExitCode> run_import(const Session& session) {
@@ -64,9 +63,8 @@ Result<ExitCode> run_import(const Session& session) {
   SHARDSWEEP_ASSIGN(
       const auto input, read_recorded_input(session, asked.from, FamilyNeed::may_be_unknown));
   if (input.sweep.runs.empty()) {
-    return fault(FaultKind::invalid_input,
-        fmt::format("{}: no row{}", session.options.file,
-            session.options.where.empty() ? "" : " matches --where"));
+    return fault(FaultKind::invalid_input, "{}: no row{}", session.options.file,
+        session.options.where.empty() ? "" : " matches --where");
   }
   const auto imported = imported_trials(input.sweep,
       {.name = name,
@@ -120,8 +118,8 @@ void declare_recorded(Grammar& grammar, std::string& from, const char* file) {
       "Preset of the cluster of these runs. Default for nanotron: h100-8x.");
   grammar.family("Family of the trainer. Default for nanotron: nanotron.");
   grammar.where(
-      "Only rows for which this expression holds. It may use axes, model shape, outcome, "
-      "metrics, software_version and the table's columns.");
+      "Only rows for which this expression holds. It may use axes, model shape, outcome, metrics, "
+      "software_version and the table's columns.");
   grammar.format();
 }
 

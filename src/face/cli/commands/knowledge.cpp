@@ -61,10 +61,9 @@ Result<OwnKnowledge> own_knowledge(
 
 void say_left_out(const OwnKnowledge& own) {
   if (own.without.empty()) return;
-  say(
-      fmt::format("Not exported: {}. Only its name identifies a trainer without a known family, "
-                  "and exported files hold no names.",
-          fmt::join(own.without, ", ")));
+  say("Not exported: {}. Only its name identifies a trainer without a known family, and exported "
+      "files hold no names.",
+      fmt::join(own.without, ", "));
 }
 
 Result<ExitCode> export_knowledge(const Session& session, const std::string& file) {
@@ -82,8 +81,8 @@ Result<ExitCode> export_knowledge(const Session& session, const std::string& fil
     return ExitCode::done;
   }
   SHARDSWEEP_TRY(write_file_durably(file, text));
-  say(fmt::format("Wrote {}: {} of {}.", file, counted(std::ssize(own.file.runs), "run"),
-      counted(std::ssize(own.sweeps), "sweep")));
+  say("Wrote {}: {} of {}.", file, counted(std::ssize(own.file.runs), "run"),
+      counted(std::ssize(own.sweeps), "sweep"));
   return ExitCode::done;
 }
 
@@ -228,13 +227,12 @@ Result<ExitCode> run_knowledge(const Session& session) {
     return forget_knowledge(session, names);
   }
   if (own.action == "import" ? names.size() != 1 : names.size() > 1)
-    return fault(FaultKind::invalid_input,
-        fmt::format("knowledge {} takes {} file", own.action,
-            own.action == "import" ? "exactly one" : "at most one"));
+    return fault(FaultKind::invalid_input, "knowledge {} takes {} file", own.action,
+        own.action == "import" ? "exactly one" : "at most one");
   if (own.action == "import") return import_knowledge(session, names.front());
   if (own.action == "export") return export_knowledge(session, names.empty() ? "" : names.front());
   if (!names.empty())
-    return fault(FaultKind::invalid_input, fmt::format("knowledge {} takes no file", own.action));
+    return fault(FaultKind::invalid_input, "knowledge {} takes no file", own.action);
   return own.action == "axes" ? list_axes(session) : list_knowledge(session);
 }
 
@@ -254,14 +252,14 @@ extern const Command command_knowledge{.name = "knowledge",
           auto& own = grammar.own<KnowledgeOptions>();
           grammar
               .option("action", own.action, "ACTION",
-                  "list shows what this database knows, axes how fast layouts ran over "
-                  "predicted speeds, export writes what its sweeps have measured as lines of "
-                  "JSON without names, import takes such a file in, forget drops one.")
+                  "list shows what this database knows, axes how fast layouts ran over predicted "
+                  "speeds, export writes what its sweeps have measured as lines of JSON without "
+                  "names, import takes such a file in, forget drops one.")
               .with_default()
               .one_of({"list", "axes", "export", "import", "forget"});
           grammar.option("names", grammar.options().names, "FILE",
-              "export: the file to write; default: standard output. import: the file "
-              "to read. forget: names as list shows them.");
+              "export: the file to write; default: standard output. import: the file to read. "
+              "forget: names as list shows them.");
           grammar
               .option("--sweep", own.sweeps, "NAME",
                   "export: this sweep; may be given several times. Default: all.")

@@ -35,9 +35,8 @@ template <class Parse>
 Result<double> number_of(const char* option, const std::string& text, const Parse& parse) {
   if (text.empty()) return 0.0;
   const auto value = parse(text);
-  if (!value) return fault(FaultKind::invalid_input, fmt::format("{}: {}", option, value.error()));
-  if (*value <= 0)
-    return fault(FaultKind::invalid_input, fmt::format("{}: must be above 0", option));
+  if (!value) return fault(FaultKind::invalid_input, "{}: {}", option, value.error());
+  if (*value <= 0) return fault(FaultKind::invalid_input, "{}: must be above 0", option);
   return static_cast<double>(*value);
 }
 

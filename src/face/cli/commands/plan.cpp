@@ -205,8 +205,8 @@ void say_ended(const Session& session, const PlannedSweep& planned, const EndedA
   const std::size_t left = trials - ended.trials - ended.ruled_out;
   for (const std::string& rule : ended.rules)
     say("Not run, because the trainer has refused it twice: " + rule);
-  say(fmt::format("{} of the {} trials have ended in {} and do not run again.{} {}", ended.trials,
-      trials, session.home.database.string(),
+  say("{} of the {} trials have ended in {} and do not run again.{} {}", ended.trials, trials,
+      session.home.database.string(),
       ended.ruled_out == 0
           ? ""
           : fmt::format(" {} more {} refused for the same reason and {} not start.",
@@ -215,7 +215,7 @@ void say_ended(const Session& session, const PlannedSweep& planned, const EndedA
       left == 0 ? "None is left."
                 : fmt::format("{} left: {} GPU-hours predicted.",
                       left == 1 ? "1 is" : fmt::format("{} are", left),
-                      amount_text(ended.left_gpu_s / 3600))));
+                      amount_text(ended.left_gpu_s / 3600)));
 }
 
 Result<ExitCode> run_plan(const Session& session) {
@@ -289,8 +289,8 @@ extern const Command command_plan{.name = "plan",
           grammar.flag("--explain", own.explain, "Print the whole sweep with every default.");
           grammar.flag("--all", own.all, "List every trial, also on a terminal.");
           grammar.flag("--order", own.order,
-              "Print each cell's launches in order (predicted speed, chance to fit, why), and "
-              "each point left out with its rule.");
+              "Print each cell's launches in order (predicted speed, chance to fit, why), and each "
+              "point left out with its rule.");
           declare_emit(grammar);
           declare_point(grammar, "--point", "With --emit: trials to print, ");
         },

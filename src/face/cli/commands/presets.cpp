@@ -177,8 +177,7 @@ tl::unexpected<Fault> no_preset(const std::filesystem::path& folder, const std::
       all.push_back(std::move(each));
   }
   return fault(FaultKind::invalid_input,
-      fmt::format("there is no preset '{}'{}\n'shardsweep presets' lists them.", name,
-          preset_meant(name, all)));
+      "there is no preset '{}'{}\n'shardsweep presets' lists them.", name, preset_meant(name, all));
 }
 
 Result<ExitCode> print_preset(const Session& session, const std::string& name) {

@@ -101,10 +101,9 @@ Result<ExitCode> run_render(const Session& session) {
   say_missing(planned);
   if (!session.options.trainer.point.empty()) return render_points(session, planned);
   if (planned.sweep.cluster.this_machine) {
-    say(
-        fmt::format("'{}' runs on this machine, without Slurm. This script shows the template "
-                    "alone; no job is submitted with it.",
-            planned.sweep.name));
+    say("'{}' runs on this machine, without Slurm. This script shows the template alone; no job is "
+        "submitted with it.",
+        planned.sweep.name);
   }
   SHARDSWEEP_ASSIGN(const SiteAccess access, read_site(session));
   say_notes(access.notes);

@@ -129,9 +129,8 @@ Result<std::string> make_report(const Session& session, int refresh_s) {
     input.price = price_from(own.price);
     if (!input.price)
       return fault(FaultKind::invalid_input,
-          fmt::format("--price is the price of a GPU-hour, such as 2.50 or '2.50 EUR', "
-                      "and not '{}'.",
-              own.price));
+          "--price is the price of a GPU-hour, such as 2.50 or '2.50 EUR', and not '{}'.",
+          own.price);
   }
   input.refresh_s = refresh_s;
   return report_page(input);
@@ -191,8 +190,8 @@ Result<ExitCode> live_report(const Session& session) {
       return on ? ExitCode::interrupted : ExitCode::done;
     }
     if (first)
-      say(fmt::format("Writing {} every {}. Ctrl-C ends the writing, not the sweeps.", file,
-          duration_text(every_s)));
+      say("Writing {} every {}. Ctrl-C ends the writing, not the sweeps.", file,
+          duration_text(every_s));
     SHARDSWEEP_TRY(wait_for_next(session, every_s));
   }
 }
@@ -201,8 +200,7 @@ Result<ExitCode> run_report(const Session& session) {
   const auto ending = std::filesystem::path(session.options.out).extension().string();
   if (!ending.empty() && ending != ".html" && ending != ".htm") {
     return fault(FaultKind::invalid_input,
-        fmt::format(
-            "'{}': unknown file ending. A report is one page: use .html.", session.options.out));
+        "'{}': unknown file ending. A report is one page: use .html.", session.options.out);
   }
   if (session.options.of<ReportOptions>().live) return live_report(session);
   SHARDSWEEP_ASSIGN(const auto page, make_report(session, 0));
@@ -232,8 +230,8 @@ extern const Command command_report{.name = "report",
           grammar.option("--note", own.note, "TEXT",
               "Sentence at the top of the page, such as where its data comes from.");
           grammar.option("--price", own.price, "AMOUNT",
-              "Price of a GPU-hour, such as 2.50 or '2.50 EUR': the page says what "
-              "the sweep has cost.");
+              "Price of a GPU-hour, such as 2.50 or '2.50 EUR': the page says what the sweep has "
+              "cost.");
           grammar.flag(
               "--readable", own.readable, "Others may read the file too (mode 0644, not 0600).");
           grammar.flag("--live", own.live,

@@ -24,8 +24,8 @@ std::string selftest_text(const std::string& cluster, std::int32_t nodes, std::i
       "name: {}\n"
       "cluster: {}\n"
       "runner: {{name: shardbench, args: [--network-probe, first]}}\n"
-      "constants: {{model: mini, dtype: fp32, seq_len: 32, global_batch_size: 16, "
-      "micro_batch: 1, nodes: {}, dp: auto, grad_accum: auto}}\n"
+      "constants: {{model: mini, dtype: fp32, seq_len: 32, global_batch_size: 16, micro_batch: 1, "
+      "nodes: {}, dp: auto, grad_accum: auto}}\n"
       "vars: {{shardbench_fault: [none, fork@train, kill@train+1, hang@train+1]}}\n"
       "measure: {{warmup: 2, steps: 5}}\n"
       "watch: {{hang_floor: 5s}}\n"
@@ -99,8 +99,8 @@ Result<ExitCode> run_selftest(const Session& session) {
   const auto failed = std::count_if(
       verdicts.begin(), verdicts.end(), [](const auto& each) { return !each.passed; });
   if (failed == 0) return ExitCode::done;
-  say(fmt::format("{} of {} checks failed. 'shardsweep results selftest' lists the trials.", failed,
-      verdicts.size()));
+  say("{} of {} checks failed. 'shardsweep results selftest' lists the trials.", failed,
+      verdicts.size());
   return ExitCode::failed;
 }
 

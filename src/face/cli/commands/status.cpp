@@ -115,8 +115,8 @@ std::string daemon_text(
     const auto requests = pending_requests(session.home);
     if (requests && !requests->empty())
       return fmt::format(
-          "No daemon is running, and {} for one; `shardsweep daemon "
-          "--until-idle` serves what waits.",
+          "No daemon is running, and {} for one; `shardsweep daemon --until-idle` serves what "
+          "waits.",
           requests->size() == 1 ? "a request waits"
                                 : fmt::format("{} requests wait", requests->size()));
     const auto open = unattended(sweeps);
@@ -284,8 +284,8 @@ std::vector<StyledLine> watch_lines(
 Result<ExitCode> watch_status(const Session& session) {
   if (session.options.format != Format::table || !can_redraw(stdout)) {
     return fault(FaultKind::invalid_input,
-        "--watch redraws a terminal. In a script use `shardsweep follow`, or `status "
-        "--format json` in a loop.");
+        "--watch redraws a terminal. In a script use `shardsweep follow`, or `status --format "
+        "json` in a loop.");
   }
   const InterruptGuard interrupts;
   LiveBlock block(stdout);
@@ -359,8 +359,8 @@ extern const Command command_status{.name = "status",
     .declare =
         [](Grammar& grammar) {
           grammar.names(
-              "Sweeps. Default: all; then the exit code and "
-              "notes are about those that run, and the last.");
+              "Sweeps. Default: all; then the exit code and notes are about those that run, and "
+              "the last.");
           grammar.format();
           grammar.flag("--watch", grammar.own<StatusOptions>().watch,
               "Refresh in place every second, until Ctrl-C.");

@@ -267,11 +267,11 @@ class Ui {
 void say_where(std::uint16_t port, const std::string& idle) {
   // A user without a name, as a container may have: ssh takes that of whoever types it.
   const std::string user = user_name().empty() ? "" : user_name() + "@";
-  say(fmt::format(
-      "From another machine: ssh -N -L {0}:127.0.0.1:{0} {1}{2}\n"
-      "Whoever knows the address sees what you see, and can change nothing. Ctrl-C ends it, "
-      "or {3} without a reader.",
-      port, user, host_name(), idle));
+  say(
+      fmt::format("From another machine: ssh -N -L {0}:127.0.0.1:{0} {1}{2}\n"
+                  "Whoever knows the address sees what you see, and can change nothing. Ctrl-C "
+                  "ends it, or {3} without a reader.",
+          port, user, host_name(), idle));
 }
 
 Result<ExitCode> run_ui(const Session& session) {
@@ -286,8 +286,7 @@ Result<ExitCode> run_ui(const Session& session) {
     if (!session.options.db.empty() || std::filesystem::exists(session.home.database, unseen) ||
         unseen)
       return tl::unexpected(reader.error());
-    say(fmt::format(
-        "Only the explorer works, because the database can't be read: {}.", reader.error().what));
+    say("Only the explorer works, because the database can't be read: {}.", reader.error().what);
   }
   Ui ui(session);
   const std::string token = random_hex(token_digits);
