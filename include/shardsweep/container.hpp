@@ -37,15 +37,7 @@ struct ContainerSpec {
   }
   friend bool operator==(const ContainerSpec&, const ContainerSpec&) = default;
 };
-template <>
-inline constexpr auto described<ContainerSpec> = Entries{
-    Field{"runtime", &ContainerSpec::runtime},
-    Field{"image", &ContainerSpec::image},
-    Field{"mounts", &ContainerSpec::mounts},
-    Field{"workdir", &ContainerSpec::workdir},
-    Field{"env", &ContainerSpec::env},
-    Field{"options", &ContainerSpec::options},
-};
+SHARDSWEEP_DESCRIBE(ContainerSpec, runtime, image, mounts, workdir, env, options);
 
 /// A mount taken apart.
 struct ContainerMount {

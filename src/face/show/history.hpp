@@ -55,12 +55,7 @@ template <>
 inline constexpr auto described<HistoryRun> = Entries{
     Part{&HistoryRun::cell},
     Part{&HistoryRun::measured},
-    Field{"cluster", &HistoryRun::cluster},
-    Field{"runner", &HistoryRun::runner},
-    Field{"layout", &HistoryRun::layout},
-    Field{"sweep", &HistoryRun::sweep},
-    Field{"trial", &HistoryRun::trial},
-    Field{"remeasured", &HistoryRun::remeasured},
+    SHARDSWEEP_FIELDS(HistoryRun, cluster, runner, layout, sweep, trial, remeasured),
     Field{"trial_id", &HistoryRun::id},
     Field{"ended_at", &HistoryRun::ended_at},
 };

@@ -35,9 +35,7 @@ struct SeriesPoint {
 template <>
 inline constexpr auto described<SeriesPoint> = Entries{
     Field{"tokens_per_s_per_gpu", &SeriesPoint::speed},
-    Field{"resolution", &SeriesPoint::resolution},
-    Field{"sm_clock_mhz", &SeriesPoint::sm_clock_mhz},
-    Field{"others_cpu", &SeriesPoint::others_cpu},
+    SHARDSWEEP_FIELDS(SeriesPoint, resolution, sm_clock_mhz, others_cpu),
 };
 
 struct SeriesSettings {

@@ -78,20 +78,9 @@ struct TransferRun {
 
 }  // namespace
 
-template <>
-inline constexpr auto described<BlockTimes> = Entries{
-    Field{"gpus", &BlockTimes::gpus},
-    Field{"nodes", &BlockTimes::nodes},
-    Field{"gemm_flops", &BlockTimes::gemm_flops},
-    Field{"gemm_peak_flops", &BlockTimes::gemm_peak_flops},
-    Field{"attention_flops", &BlockTimes::attention_flops},
-    Field{"memory_bandwidth", &BlockTimes::memory_bandwidth},
-};
-template <>
-inline constexpr auto described<BlockTimes::Transfer> = Entries{
-    Field{"sent_bytes", &BlockTimes::Transfer::sent_bytes},
-    Field{"seconds", &BlockTimes::Transfer::seconds},
-};
+SHARDSWEEP_DESCRIBE(
+    BlockTimes, gpus, nodes, gemm_flops, gemm_peak_flops, attention_flops, memory_bandwidth);
+SHARDSWEEP_DESCRIBE(BlockTimes::Transfer, sent_bytes, seconds);
 template <>
 inline constexpr auto described<BlockRun> = Entries{
     Field{"trial_id", &BlockRun::trial},

@@ -46,25 +46,9 @@ struct PullRequestRow {
 
 }  // namespace
 
-template <>
-inline constexpr auto described<PullRequestRow> = Entries{
-    Field{"model", &PullRequestRow::model},
-    Field{"seq_len", &PullRequestRow::seq_len},
-    Field{"gpus", &PullRequestRow::gpus},
-    Field{"trial", &PullRequestRow::trial},
-    Field{"job_id", &PullRequestRow::job_id},
-    Field{"layout", &PullRequestRow::layout},
-    Field{"state", &PullRequestRow::state},
-    Field{"outcome", &PullRequestRow::outcome},
-    Field{"mark", &PullRequestRow::mark},
-    Field{"mean_step_ms", &PullRequestRow::mean_step_ms},
-    Field{"train_step_ms", &PullRequestRow::train_step_ms},
-    Field{"tokens_per_s_per_gpu", &PullRequestRow::tokens_per_s_per_gpu},
-    Field{"tflops_per_gpu", &PullRequestRow::tflops_per_gpu},
-    Field{"loss", &PullRequestRow::loss},
-    Field{"peak_memory_bytes", &PullRequestRow::peak_memory_bytes},
-    Field{"dir", &PullRequestRow::dir},
-};
+SHARDSWEEP_DESCRIBE(PullRequestRow, model, seq_len, gpus, trial, job_id, layout, state, outcome,
+    mark, mean_step_ms, train_step_ms, tokens_per_s_per_gpu, tflops_per_gpu, loss,
+    peak_memory_bytes, dir);
 
 namespace {
 

@@ -122,25 +122,13 @@ struct ReplacedRun {
 
 }  // namespace
 
-template <>
-inline constexpr auto described<ReplacedRun> = Entries{
-    Field{"trial_id", &ReplacedRun::trial_id},
-    Field{"speed", &ReplacedRun::speed},
-};
+SHARDSWEEP_DESCRIBE(ReplacedRun, trial_id, speed);
 
 template <>
 inline constexpr auto described<MeasuredRow> = Entries{
     Part{&MeasuredRow::run},
-    Field{"vars", &MeasuredRow::vars},
-    Field{"runner_version", &MeasuredRow::runner_version},
-    Field{"software", &MeasuredRow::software},
-    Field{"hosts", &MeasuredRow::hosts},
-    Field{"settings", &MeasuredRow::settings},
-    Field{"code_hash", &MeasuredRow::code_hash},
-    Field{"image_digest", &MeasuredRow::image_digest},
-    Field{"mark", &MeasuredRow::mark},
-    Field{"train_step_ms_spread", &MeasuredRow::train_step_ms_spread},
-    Field{"steps", &MeasuredRow::steps},
+    SHARDSWEEP_FIELDS(MeasuredRow, vars, runner_version, software, hosts, settings, code_hash,
+        image_digest, mark, train_step_ms_spread, steps),
 };
 
 namespace {

@@ -81,14 +81,7 @@ struct EndedTrial {
 
 template <>
 inline constexpr auto described<EndedTrial> = Entries{
-    Field{"identity", &EndedTrial::identity},
-    Field{"slug", &EndedTrial::slug},
-    Field{"lane", &EndedTrial::lane},
-    Field{"outcome", &EndedTrial::outcome},
-    Field{"cause", &EndedTrial::cause},
-    Field{"micro_batch", &EndedTrial::micro_batch},
-    Field{"nodes", &EndedTrial::nodes},
-    Field{"gpus", &EndedTrial::gpus},
+    SHARDSWEEP_FIELDS(EndedTrial, identity, slug, lane, outcome, cause, micro_batch, nodes, gpus),
     Part{&EndedTrial::degrees},
 };
 

@@ -64,12 +64,8 @@ struct LedgerRow {
 
 }  // namespace
 
-template <>
-inline constexpr auto described<CheckedNode> = Entries{Field{"node", &CheckedNode::node},
-    Field{"verdict", &CheckedNode::verdict}, Field{"not_checked", &CheckedNode::not_checked}};
-template <>
-inline constexpr auto described<LedgerRow> =
-    Entries{Field{"node", &LedgerRow::node}, Field{"state", &LedgerRow::state}};
+SHARDSWEEP_DESCRIBE(CheckedNode, node, verdict, not_checked);
+SHARDSWEEP_DESCRIBE(LedgerRow, node, state);
 
 namespace {
 

@@ -56,12 +56,7 @@ Result<std::vector<SelfTestTrial>> selftest_trials(Reader& reader) {
 
 }  // namespace
 
-template <>
-inline constexpr auto described<SelfTestJob> = Entries{
-    Field{"job_id", &SelfTestJob::job_id},
-    Field{"backend", &SelfTestJob::backend},
-    Field{"nodes", &SelfTestJob::nodes},
-};
+SHARDSWEEP_DESCRIBE(SelfTestJob, job_id, backend, nodes);
 
 namespace {
 
