@@ -7,7 +7,6 @@
 #include "store/cell_sql.hpp"
 #include "store/deadline.hpp"
 #include "store/hardware.hpp"
-#include "store/mixed_vars.hpp"
 #include "store/ranking.hpp"
 #include "store/rows.hpp"
 #include "store/shapes.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/deletion.hpp"
 
-#include "store/knowledge.hpp"
+#include "store/search_rows.hpp"
 
 #include <shardsweep/fail_point.hpp>
 
@@ -14,7 +14,6 @@
 #include <vector>
 
 namespace shardsweep::sqlite {
-
 namespace {
 
 using Json = nlohmann::json;

@@ -7,7 +7,7 @@
 #include "store/cell_sql.hpp"
 #include "store/deadline.hpp"
 #include "store/hardware.hpp"
-#include "sweep/vars_text.hpp"
+#include "sweep/layout_text.hpp"
 #include "text/content_hash.hpp"
 #include "text/numbers.hpp"
 

@@ -7,12 +7,10 @@
 // Values of secrets are in none of it (secrets_file.hpp).
 // To give others access, change the mode, or make an empty file first.
 #include "store/commit.hpp"
-#include "store/conservation.hpp"
 #include "store/deadline.hpp"
 #include "store/deletion.hpp"
 #include "store/finals.hpp"
 #include "store/inbox.hpp"
-#include "store/knowledge.hpp"
 #include "store/lease.hpp"
 #include "store/ledger.hpp"
 #include "store/meant.hpp"

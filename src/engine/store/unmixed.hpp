@@ -5,7 +5,11 @@
 #include "store/reader.hpp"
 #include "store/shapes.hpp"
 
+#include <shardsweep/results.hpp>
+
+#include <cstdint>
 #include <string>
+#include <vector>
 
 namespace shardsweep::sqlite {
 
@@ -20,5 +24,23 @@ namespace shardsweep::sqlite {
 /// most measurements is shown. The sentence that says so; empty if there is one alone.
 [[nodiscard]] std::string keep_unmixed(
     const HeatmapRequest& request, const Shapes& shapes, Source& source);
+
+// Variables that have several values in the cells of a heatmap.
+
+struct MixedVar {
+  std::string name;
+  std::int64_t values = 0;
+  Value one{};
+};
+
+/// Vars of a source with several values that are neither the heatmap's rows nor its columns.
+[[nodiscard]] std::vector<MixedVar> mixed_vars(
+    Database& database, const Source& source, const HeatmapRequest& request);
+
+/// Empty where each variable has one value.
+[[nodiscard]] std::string mixed_vars_text(const std::vector<MixedVar>& mixed);
+
+/// Layout, and the values of the variables that a cell mixes: an expression over all_results.
+[[nodiscard]] std::string label_expression(const std::vector<MixedVar>& mixed);
 
 }  // namespace shardsweep::sqlite

@@ -5,6 +5,8 @@
 #include "cli/session.hpp"
 #include "fleet/verbs.hpp"
 
+#include <shardsweep/sweep.hpp>
+
 #include <string>
 #include <vector>
 
@@ -33,5 +35,12 @@ void say_withheld(const SweepSpec& sweep);
 /// shell anew. Secrets that were written into a sweep file stay as they are.
 [[nodiscard]] Result<void> renew_secrets(
     const Session& session, Reader& reader, const VerbScope& meant, const Steps& steps);
+
+// Finds the form of configuration that a trainer's source tree takes, if its version does not tell:
+// torchtitan's version.txt says 0.2.2 in trees that read a TOML file and in those that do not.
+
+/// Why the command of a sweep can't be that of the tree in its runner's folder, in sentences
+/// that say what would be right; empty: it can be, or there is no such tree here.
+[[nodiscard]] std::string wrong_tree_text(const SweepSpec& sweep);
 
 }  // namespace shardsweep

@@ -3,7 +3,6 @@
 #include "cli/passing.hpp"
 #include "cli/session.hpp"
 #include "cli/telling.hpp"
-#include "cli/trainer_tree.hpp"
 #include "machine/checked_folder.hpp"
 #include "plan/plan.hpp"
 #include "slurm/words/options.hpp"

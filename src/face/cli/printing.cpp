@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/printing.hpp"
 
-#include "cli/ongoing.hpp"
 #include "cli/terminal.hpp"
 #include "plan/proof.hpp"
 #include "show/cell_text.hpp"

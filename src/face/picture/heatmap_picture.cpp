@@ -3,7 +3,6 @@
 
 #include "picture/text_box.hpp"
 #include "show/cell_text.hpp"
-#include "show/colour.hpp"
 #include "show/heatmap_cell.hpp"
 #include "show/share_steps.hpp"
 #include "show/table_view.hpp"

@@ -4,7 +4,7 @@
 #include "picture/heatmap_picture.hpp"
 #include "picture/svg.hpp"
 #include "report/cells_of_page.hpp"
-#include "report/outcomes.hpp"
+#include "report/sections.hpp"
 #include "show/cell_text.hpp"
 #include "show/heatmap_cell.hpp"
 #include "show/share_steps.hpp"

@@ -2,7 +2,6 @@
 // The page's header: what was measured, on what, when, at what cost, and how surely. Numbers
 // that nobody has recorded are said to be unknown, and never 0.
 #include "picture/svg.hpp"
-#include "report/outcomes.hpp"
 #include "report/sections.hpp"
 #include "show/cell_text.hpp"
 #include "show/heatmap_cell.hpp"

@@ -3,7 +3,6 @@
 // for.
 #include "picture/svg.hpp"
 #include "report/charts.hpp"
-#include "report/outcomes.hpp"
 #include "report/page.hpp"
 #include "report/sections.hpp"
 #include "show/cell_text.hpp"

@@ -4,7 +4,6 @@
 #include "picture/heatmap_picture.hpp"
 #include "picture/svg.hpp"
 #include "report/grid.hpp"
-#include "report/outcomes.hpp"
 #include "report/page.hpp"
 #include "report/sections.hpp"
 #include "show/cell_text.hpp"

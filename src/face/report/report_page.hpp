@@ -11,6 +11,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace shardsweep {
@@ -45,5 +46,18 @@ struct ReportInput {
 
 /// One file without a network: from the answer at the top to the evidence at the end.
 [[nodiscard]] std::string report_page(const ReportInput& input);
+
+// The explorer: the planner itself, compiled to WebAssembly, in a page of one file, with a form
+// to ask it and cards for its answers.
+
+struct ExplorerInput {
+  std::string_view glue;     ///< planner.js, emscripten's loader; empty: the page's server answers
+  std::string_view wasm_gz;  ///< planner.wasm.gz, as bytes
+  /// {"models": {name: …}, "clusters": {name: …}, "learnt": [{…}]}, as explore/question.hpp
+  /// reads them.
+  std::string_view presets;
+};
+
+[[nodiscard]] std::string explorer_page(const ExplorerInput& input);
 
 }  // namespace shardsweep

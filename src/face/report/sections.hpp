@@ -9,10 +9,12 @@
 #include <shardsweep/report_facts.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace shardsweep {
@@ -74,5 +76,18 @@ struct ReportView {
 /// are.
 [[nodiscard]] std::string conditions_section(const ReportView& view);
 [[nodiscard]] std::string reproduce_section(const ReportView& view);
+
+// Outcomes as the page words and colours them.
+
+/// How trials ended, or the state of those that have not; the most frequent first, what was
+/// measured before all.
+[[nodiscard]] std::vector<std::pair<std::string, std::int64_t>> counts_by_outcome(
+    const std::vector<ReportedTrial>& trials);
+
+/// `out of memory` of `oom`.
+[[nodiscard]] std::string outcome_words(std::string_view outcome);
+
+/// The number of its colour, k0 to k7 of page.css.
+[[nodiscard]] std::size_t outcome_colour(std::string_view outcome);
 
 }  // namespace shardsweep

@@ -2,7 +2,7 @@
 // What a heatmap's cell says, in words: the same in the terminal and in a picture.
 #pragma once
 
-#include "show/colour.hpp"
+#include "show/share_steps.hpp"
 #include "show/pivot.hpp"
 
 #include <string>

@@ -2,7 +2,6 @@
 #include "show/heatmap_view.hpp"
 
 #include "show/cell_text.hpp"
-#include "show/colour.hpp"
 #include "show/heatmap_cell.hpp"
 #include "show/heatmap_table.hpp"
 #include "show/share_steps.hpp"

@@ -4,7 +4,7 @@
 
 #include "show/format.hpp"
 #include "show/pivot.hpp"
-#include "show/terminal.hpp"
+#include "show/styled_text.hpp"
 
 #include <string>
 #include <vector>

@@ -6,7 +6,7 @@
 
 #include "show/cell_text.hpp"
 #include "show/format.hpp"
-#include "show/terminal.hpp"
+#include "show/styled_text.hpp"
 
 #include <shardsweep/table.hpp>
 

@@ -4,7 +4,7 @@
 #include "plan/card.hpp"
 #include "plan/feasibility.hpp"
 #include "plan/refine.hpp"
-#include "sweep/binary_length.hpp"
+#include "sweep/model_shape.hpp"
 #include "text/numbers.hpp"
 #include "trainer/configuration.hpp"
 #include "trainer/layout_writer.hpp"

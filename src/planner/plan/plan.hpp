@@ -10,7 +10,11 @@
 #include <shardsweep/result.hpp>
 #include <shardsweep/sweep.hpp>
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
+#include <string_view>
+#include <tuple>
 #include <vector>
 
 namespace shardsweep {
@@ -31,5 +35,43 @@ namespace shardsweep {
 /// more than …". Of points whose numbers divide, if there are any: those are nearest to
 /// running. Empty if none is left out.
 [[nodiscard]] std::string why_nothing_runs(const Plan& plan);
+
+// The plan's order: lanes by nodes, then GPUs, then the predicted speed of their best trial,
+// best first; within a lane by micro_batch, grad_accum and repeat, ascending.
+
+/// A 128-bit hash over what a lane shares: equal where lane_key() is, and cheaper.
+struct LaneHash {
+  std::uint64_t high = 0x9e3779b97f4a7c15ULL;
+  std::uint64_t low = 0xcbf29ce484222325ULL;
+  void add(std::int64_t value);
+  void add(std::string_view text);
+  friend bool operator==(const LaneHash&, const LaneHash&) = default;
+  friend bool operator<(const LaneHash& a, const LaneHash& b) {
+    return std::tie(a.high, a.low) < std::tie(b.high, b.low);
+  }
+};
+
+struct LaneEntry {
+  std::int64_t index;  ///< the caller's; ties go by it
+  LaneHash lane;
+  double value;  ///< tokens/s per GPU, also where only a nominal rate is known
+  std::int32_t nodes;
+  std::int32_t gpus;
+  std::int32_t micro_batch;
+  std::int32_t grad_accum;
+  std::int32_t repeat;
+};
+
+/// Entries of one lane stand together, `count` of them from `first` on.
+struct LaneRange {
+  std::size_t first;
+  std::size_t count;
+  double value;        ///< value of its best trial
+  std::int64_t index;  ///< lowest
+};
+
+/// Sorts `entries` so that lanes stand together, and gives the lanes in the order in which to
+/// run.
+[[nodiscard]] std::vector<LaneRange> order_lanes(std::vector<LaneEntry>& entries);
 
 }  // namespace shardsweep

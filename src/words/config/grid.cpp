@@ -4,7 +4,7 @@
 // that one slip is told once. An axis stands in one place, and the first one is named beside
 // the second.
 #include "config/sweep_reader.hpp"
-#include "sweep/binary_length.hpp"
+#include "sweep/model_shape.hpp"
 #include "text/characters.hpp"
 #include "yaml/readers.hpp"
 

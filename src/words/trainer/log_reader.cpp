@@ -4,7 +4,7 @@
 #include "text/characters.hpp"
 #include "text/nearest.hpp"
 #include "text/pieces.hpp"
-#include "trainer/clean_line.hpp"
+#include "trainer/capture.hpp"
 #include "trainer/trainers.hpp"
 
 #include <shardsweep/library_gaps.hpp>

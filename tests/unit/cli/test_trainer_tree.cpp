@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // torchtitan's trees of two forms, both of which say that they are 0.2.2.
-#include "cli/trainer_tree.hpp"
+#include "cli/passing.hpp"
 #include "unit/folder.hpp"
 
 #include <doctest/doctest.h>

@@ -3,7 +3,6 @@
 #include "picture/heatmap_picture.hpp"
 #include "picture/svg.hpp"
 #include "report/page.hpp"
-#include "show/colour.hpp"
 #include "show/heatmap_cell.hpp"
 #include "show/share_steps.hpp"
 

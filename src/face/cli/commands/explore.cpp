@@ -6,7 +6,7 @@
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
 #include "explore/question.hpp"
-#include "report/explorer_page.hpp"
+#include "report/report_page.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/load.hpp>

@@ -12,7 +12,7 @@
 #include "picture/svg.hpp"
 #include "report/history_page.hpp"
 #include "show/cell_text.hpp"
-#include "sweep/vars_text.hpp"
+#include "sweep/layout_text.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/results.hpp>

@@ -14,7 +14,6 @@
 #include "plan/knowledge_file.hpp"
 #include "plan/plan_story.hpp"
 #include "predict/family.hpp"
-#include "show/plan_story.hpp"
 #include "show/plan_view.hpp"
 #include "sweep/identity.hpp"
 #include "text/numbers.hpp"

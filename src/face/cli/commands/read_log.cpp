@@ -10,7 +10,7 @@
 #include "machine/file_ends.hpp"
 #include "text/pieces.hpp"
 #include "text/units.hpp"
-#include "trainer/clean_line.hpp"
+#include "trainer/capture.hpp"
 #include "trainer/judge_log.hpp"
 #include "trainer/trainer_file.hpp"
 #include "trainer/trainers.hpp"

@@ -2,7 +2,6 @@
 #include "cli/commands/sweep_folder.hpp"
 
 #include "cli/commands/baseline.hpp"
-#include "cli/commands/folder_names.hpp"
 #include "cli/printing.hpp"
 #include "cli/session.hpp"
 #include "show/cell_text.hpp"

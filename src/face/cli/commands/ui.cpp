@@ -10,7 +10,7 @@
 #include "report/page.hpp"
 #include "server/server.hpp"
 #include "show/cell_text.hpp"
-#include "sweep/vars_text.hpp"
+#include "sweep/layout_text.hpp"
 
 #include <shardsweep/command.hpp>
 #include <shardsweep/load.hpp>
