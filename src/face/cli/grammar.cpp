@@ -283,10 +283,6 @@ const OptionDeclaration& OptionDeclaration::required() const {
   option_->required();
   return *this;
 }
-const OptionDeclaration& OptionDeclaration::with_default() const {
-  option_->capture_default_str();
-  return *this;
-}
 const OptionDeclaration& OptionDeclaration::one_of(Words words) const {
   option_->check(CLI::IsMember(words));
   return offers(std::move(words));
@@ -341,17 +337,22 @@ const OptionDeclaration& OptionDeclaration::hidden() const {
   return *this;
 }
 
+OptionDeclaration Grammar::declared(CLI::Option* option, const char* value, bool has_default) {
+  option->type_name(value);
+  if (has_default) option->capture_default_str();
+  return {command_, option, choices_};
+}
 OptionDeclaration Grammar::option(
     const char* name, std::string& target, const char* value, const std::string& help) {
-  return {command_, command_.add_option(name, target, help)->type_name(value), choices_};
+  return declared(command_.add_option(name, target, help), value, !target.empty());
 }
 OptionDeclaration Grammar::option(
     const char* name, Words& target, const char* value, const std::string& help) {
-  return {command_, command_.add_option(name, target, help)->type_name(value), choices_};
+  return declared(command_.add_option(name, target, help), value, false);
 }
 OptionDeclaration Grammar::option(
     const char* name, std::int64_t& target, const char* value, const std::string& help) {
-  return {command_, command_.add_option(name, target, help)->type_name(value), choices_};
+  return declared(command_.add_option(name, target, help), value, target > 0);
 }
 void Grammar::program(const char* name, Words& target, const char* value, const std::string& help) {
   option(name, target, value, help);
@@ -450,8 +451,7 @@ void Grammar::versions() {
   option("--at", options_.at, "WHEN",
       "Rank the runs of the sweep itself (`sweep`), or the layouts that were measured again since, "
       "by their newest runs (`now`).")
-      .one_of({"sweep", "now"})
-      .with_default();
+      .one_of({"sweep", "now"});
 }
 void Grammar::family(const std::string& help) {
   Words names;

@@ -174,17 +174,16 @@ Result<void> write_new_file(const std::string& file, const std::string& text) {
 
 Result<ExitCode> print_table(const Table& table, const TableStyle& style) {
   if (!table.note.empty()) say(table.note);
-  SHARDSWEEP_TRY(print_result(table_text(table, style)));
-  return ExitCode::done;
+  return deliver(table_text(table, style));
 }
 
 Result<ExitCode> deliver(std::string_view text, const std::string& file, Readers readers) {
   if (file.empty()) {
     SHARDSWEEP_TRY(print_result(text));
-    return ExitCode::done;
+  } else {
+    SHARDSWEEP_TRY(write_file_durably(file, text, readers));
+    say("Wrote {}.", file);
   }
-  SHARDSWEEP_TRY(write_file_durably(file, text, readers));
-  say("Wrote {}.", file);
   return ExitCode::done;
 }
 

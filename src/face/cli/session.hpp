@@ -211,7 +211,7 @@ enum class FollowedTo { answer, trials };
 [[nodiscard]] Result<void> print_result(std::string_view text);
 /// Results into a file, as a whole, or to stdout if none is named.
 [[nodiscard]] Result<ExitCode> deliver(
-    std::string_view text, const std::string& file, Readers readers = Readers::all);
+    std::string_view text, const std::string& file = {}, Readers readers = Readers::all);
 /// Talk to stderr. Control characters but line ends are made visible.
 void say(std::string_view text);
 template <class First, class... Rest>

@@ -481,23 +481,17 @@ extern const Command command_bisect{.name = "bisect",
               .times(2, 2);
           grammar.option("--images", own.images, "IMAGE",
               "Images in place of commits, the oldest first, or a text file with a line for each.");
-          grammar.option("--repository", own.repository, "DIR", "The git repository.")
-              .with_default();
-          grammar
-              .option("--product", own.product, "FILE",
-                  "The program that the hook leaves, in the commit's folder.")
-              .with_default();
+          grammar.option("--repository", own.repository, "DIR", "The git repository.");
+          grammar.option("--product", own.product, "FILE",
+              "The program that the hook leaves, in the commit's folder.");
           grammar.option("--point", options.trainer.point, "POINT",
               "Which layout of a sweep file with several: its number in 'plan', or values such as "
               "tp=2,micro_batch=4.");
-          grammar
-              .option(
-                  "--resolve", own.resolve, "SHARE", "A change smaller than this counts as none.")
-              .with_default();
+          grammar.option(
+              "--resolve", own.resolve, "SHARE", "A change smaller than this counts as none.");
           grammar
               .option("--most-pairs", own.most_pairs, "N",
                   "Most pairs of runs in a step. A version that is undecided then is skipped.")
-              .with_default()
               .whole_number(2, 500);
           grammar.option("--set", options.set, "KEY=VALUE", "Override a value of the sweep file.");
           grammar.backend();

@@ -280,8 +280,7 @@ extern const Command command_calibrate{.name = "calibrate",
               "without.");
           grammar.option("--seq-len", own.seq_len, "TOKENS",
               "Tokens per sample. Default: 4096 on GPUs, 256 without.");
-          grammar.option("--micro-batch", own.micro_batch, "N", "Samples per timed block.")
-              .with_default();
+          grammar.option("--micro-batch", own.micro_batch, "N", "Samples per timed block.");
           grammar
               .option("--dtype", own.dtype, "DTYPE",
                   "Number format. Default: bf16 on GPUs, fp32 without.")

@@ -181,15 +181,11 @@ extern const Command command_compare{.name = "compare",
           grammar.option("--against", own.against, "BASELINE",
               "First side: what `baseline set` has kept under this name, or a file of it "
               "(.jsonl).");
-          grammar
-              .option("--by", own.by, "COLUMN",
-                  "Column whose values the sides are: sweep, runner_version, code_hash, image, "
-                  "site (the cluster), or one of your vars.")
-              .with_default();
-          grammar
-              .option("--resolve", own.resolve, "SHARE",
-                  "A change that is certainly smaller than this is SAME.")
-              .with_default();
+          grammar.option("--by", own.by, "COLUMN",
+              "Column whose values the sides are: sweep, runner_version, code_hash, image, "
+              "site (the cluster), or one of your vars.");
+          grammar.option("--resolve", own.resolve, "SHARE",
+              "A change that is certainly smaller than this is SAME.");
           grammar.option("--fail-on", own.fail_on, "slower=SHARE",
               "Exit with 1 if a layout is SLOWER by this much or more, such as slower=2%. What is "
               "UNDECIDED fails nothing; it is counted and named.");

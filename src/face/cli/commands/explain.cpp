@@ -65,8 +65,7 @@ Result<ExitCode> run_explain(const Session& session) {
   auto style = table_style(session,
       {"part", "measured_ms", "predicted_ms", "measured_share", "predicted_share", "class",
           "measured_bytes", "predicted_bytes", "detail"});
-  SHARDSWEEP_TRY(print_result(sections_text(sections, style)));
-  return ExitCode::done;
+  return deliver(sections_text(sections, style));
 }
 
 }  // namespace

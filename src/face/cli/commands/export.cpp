@@ -160,8 +160,7 @@ Result<ExitCode> run_export(const Session& session) {
                                      : Format::markdown;
   if (file.empty()) {
     SHARDSWEEP_ASSIGN(const std::string text, export_text(*reader, options, format));
-    SHARDSWEEP_TRY(print_result(text));
-    return ExitCode::done;
+    return deliver(text);
   }
   if (rows) {
     SHARDSWEEP_ASSIGN(const std::string text,

@@ -286,7 +286,6 @@ extern const Command command_extrapolate{.name = "extrapolate",
           grammar.option("--set", options.set, "KEY=VALUE",
               "Override a value of the sweep, such as cluster.gpus_per_node=8. Repeatable.");
           grammar.option("--top", options.asked.top, "N", "Layouts to show of each cell.")
-              .with_default()
               .whole_number(1, most_layouts);
           grammar.option("--write", options.out, "FILE",
               "Write a sweep file of one trial that tests the nearest guess.");

@@ -98,7 +98,6 @@ extern const Command command_frontier{.name = "frontier",
           grammar
               .option("--by", grammar.own<FrontierOptions>().by, "COST",
                   "Cost to compare speed with: memory of a GPU within a cell, or nodes.")
-              .with_default()
               .one_of({"memory", "nodes"});
         },
     .run = run_frontier,

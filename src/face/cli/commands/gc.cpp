@@ -194,10 +194,8 @@ extern const Command command_gc{.name = "gc",
     .declare =
         [](Grammar& grammar) {
           auto& own = grammar.own<GarbageOptions>();
-          grammar
-              .option(
-                  "--older-than", own.older_than, "AGE", "Keep younger files: 30d, 12h, 5min, 0s.")
-              .with_default();
+          grammar.option(
+              "--older-than", own.older_than, "AGE", "Keep younger files: 30d, 12h, 5min, 0s.");
           grammar.flag("--remove", own.remove, "Remove them.");
           grammar.flag("--verbose", own.verbose, "List each file and folder.");
           grammar.format();

@@ -150,15 +150,13 @@ extern const Command command_heatmap{.name = "heatmap",
           grammar.versions();
           grammar.format({"svg", "png", "html"});
           grammar.output();
-          grammar.option("--rows", own.rows, "AXIS", "Axis of the rows.").with_default();
+          grammar.option("--rows", own.rows, "AXIS", "Axis of the rows.");
           grammar.option("--cols", own.cols, "AXIS",
               "Axis of the columns. Default: nodes, or gpus if the sweep sets gpus.");
-          grammar.option("--value", own.value, "METRIC", "Metric to show, or outcome.")
-              .with_default();
+          grammar.option("--value", own.value, "METRIC", "Metric to show, or outcome.");
           grammar
               .option("--aggregate", own.aggregate, "WORD",
                   "What a cell shows of its layouts: best, median, p90 or count.")
-              .with_default()
               .one_of({"best", "median", "p90", "count"});
           grammar.option("--facet", own.facet, "COLUMN",
               "Column with a heatmap of its own for each of its values.");

@@ -52,8 +52,7 @@ Result<ExitCode> run_help(const Session& session) {
         ? reference_markdown(tables)
         : fitted(reference_text(tables), text_width(terminal_of(STDOUT_FILENO)));
   }
-  SHARDSWEEP_TRY(print_result(text));
-  return ExitCode::done;
+  return deliver(text);
 }
 
 }  // namespace

@@ -257,8 +257,7 @@ extern const Command command_history{.name = "history",
                   "What a series is of: cell (its best layout under each software) or layout (each "
                   "run). Default: cell; layout if one is named.")
               .one_of({"cell", "layout"});
-          grammar.option("--resolve", own.resolve, "SHARE", "A change smaller than this is SAME.")
-              .with_default();
+          grammar.option("--resolve", own.resolve, "SHARE", "A change smaller than this is SAME.");
           grammar.flag("--points", own.points,
               "Print a row for each measurement with its verdict, as csv and json do.");
           grammar.where();

@@ -76,8 +76,7 @@ Result<ExitCode> run_import(const Session& session) {
   SHARDSWEEP_TRY(write_imported(inbox, imported));
   SHARDSWEEP_ASSIGN(
       const Answer answer, ask_writer(session, {.verb = Verb::submit, .inbox = inbox.string()}));
-  SHARDSWEEP_TRY(print_result(import_text(name, answer, session.options.format, "table")));
-  return ExitCode::done;
+  return deliver(import_text(name, answer, session.options.format, "table"));
 }
 
 }  // namespace
@@ -112,7 +111,6 @@ void declare_recorded(Grammar& grammar, std::string& from, const char* file) {
   Options& options = grammar.options();
   grammar.option("file", options.file, "FILE", file).required();
   grammar.option("--from", from, "KIND", "Kind of table: csv (our column names) or nanotron.")
-      .with_default()
       .offers({"csv", "nanotron"});
   grammar.option("--cluster", options.asked.cluster, "PRESET",
       "Preset of the cluster of these runs. Default for nanotron: h100-8x.");

@@ -98,10 +98,7 @@ Result<ExitCode> run_init(const Session& session) {
   const std::string text = slurm::site_file_text(cluster);
   // The loader has to accept the text before it is written.
   SHARDSWEEP_TRY(load_site_text(text, "init"));
-  if (file == "-") {
-    SHARDSWEEP_TRY(print_result(text));
-    return ExitCode::done;
-  }
+  if (file == "-") return deliver(text);
   if (file.has_parent_path()) fs::create_directories(file.parent_path(), error);
   SHARDSWEEP_ASSIGN(const bool made, create_file(file.string(), text));
   if (!made) return tl::unexpected<Fault>(exists_already(file));

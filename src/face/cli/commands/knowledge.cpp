@@ -76,10 +76,7 @@ Result<ExitCode> export_knowledge(const Session& session, const std::string& fil
     return fault(FaultKind::invalid_input,
         "nothing to export: no sweep has a run that another sweep can learn from");
   const auto text = knowledge_text(own.file);
-  if (file.empty()) {
-    SHARDSWEEP_TRY(print_result(text));
-    return ExitCode::done;
-  }
+  if (file.empty()) return deliver(text);
   SHARDSWEEP_TRY(write_file_durably(file, text));
   say("Wrote {}: {} of {}.", file, counted(std::ssize(own.file.runs), "run"),
       counted(std::ssize(own.sweeps), "sweep"));
@@ -97,15 +94,11 @@ Result<ExitCode> import_knowledge(const Session& session, const std::string& fil
       const Answer answer, ask_writer(session, {.verb = Verb::learn, .inbox = copy.string()}));
   const std::vector<Value> row{
       answer.document, answer.counts.at("runs"), answer.counts.at("fresh")};
-  if (session.options.format != Format::table) {
-    SHARDSWEEP_TRY(
-        print_result(table_text({{"knowledge", "runs", "fresh"}, {row}}, session.options.format)));
-    return ExitCode::done;
-  }
-  SHARDSWEEP_TRY(print_result(
+  if (session.options.format != Format::table)
+    return deliver(table_text({{"knowledge", "runs", "fresh"}, {row}}, session.options.format));
+  return deliver(
       fmt::format("{}: {}{}\n", answer.document, counted(answer.counts.at("runs"), "run"),
-          answer.counts.at("fresh") == 0 ? ", imported before" : "")));
-  return ExitCode::done;
+          answer.counts.at("fresh") == 0 ? ", imported before" : ""));
 }
 
 Result<ExitCode> forget_knowledge(const Session& session, const std::vector<std::string>& names) {
@@ -255,7 +248,6 @@ extern const Command command_knowledge{.name = "knowledge",
                   "list shows what this database knows, axes how fast layouts ran over predicted "
                   "speeds, export writes what its sweeps have measured as lines of JSON without "
                   "names, import takes such a file in, forget drops one.")
-              .with_default()
               .one_of({"list", "axes", "export", "import", "forget"});
           grammar.option("names", grammar.options().names, "FILE",
               "export: the file to write; default: standard output. import: the file to read. "

@@ -202,8 +202,7 @@ Result<ExitCode> list_files(const std::vector<AttemptFile>& files, Format format
   table.columns = {"file", "size_bytes"};
   for (const AttemptFile& file : files)
     table.rows.push_back({file.name, static_cast<std::int64_t>(file.size)});
-  SHARDSWEEP_TRY(print_result(table_text(table, format)));
-  return ExitCode::done;
+  return deliver(table_text(table, format));
 }
 
 /// Prints what the attempt writes until it has ended.

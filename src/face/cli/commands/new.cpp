@@ -266,10 +266,7 @@ Result<ExitCode> run_new(const Session& session) {
   // The loader has to accept the text: a name that it refuses is found out now.
   SHARDSWEEP_TRY(
       load_sweep_text(text, file.empty() ? "new" : file, {session.installation.presets, {}}));
-  if (file.empty() || file == "-") {
-    SHARDSWEEP_TRY(print_result(text));
-    return ExitCode::done;
-  }
+  if (file.empty() || file == "-") return deliver(text);
   SHARDSWEEP_ASSIGN(const bool made, create_file(file, text));
   if (!made) return fault(FaultKind::invalid_input, "'{}' exists already; name another file", file);
   say("Wrote {0}. 'shardsweep plan {0}' shows what would run.", file);

@@ -213,8 +213,7 @@ void say_ended(const Session& session, const PlannedSweep& planned, const EndedA
 Result<ExitCode> run_plan(const Session& session) {
   if (session.options.of<PlanOptions>().explain) {
     SHARDSWEEP_ASSIGN(const SweepSpec sweep, load_sweep_file(session));
-    SHARDSWEEP_TRY(print_result(explain_sweep(sweep)));
-    return ExitCode::done;
+    return deliver(explain_sweep(sweep));
   }
   SHARDSWEEP_ASSIGN(PlannedSweep planned, plan_file(session));
   if (!session.options.trainer.point.empty() && session.options.trainer.emit.empty())
@@ -235,9 +234,7 @@ Result<ExitCode> run_plan(const Session& session) {
   if (planned.sweep.runner.snapshot != SnapshotKind::none)
     SHARDSWEEP_TRY(note_code(session, planned.sweep, Taking::hash_alone));
   if (session.options.of<PlanOptions>().order) {
-    SHARDSWEEP_TRY(print_result(
-        plan_story_text(plan_story(planned.sweep, planned.plan), table_style(session))));
-    return ExitCode::done;
+    return deliver(plan_story_text(plan_story(planned.sweep, planned.plan), table_style(session)));
   }
   // A plan of a million trials is written as it is formatted.
   Result<void> written;

@@ -91,8 +91,7 @@ Result<ExitCode> render_points(const Session& session, PlannedSweep& planned) {
   std::string text;
   for (const PlannedTrial* trial : meant)
     text += (text.empty() ? "" : "\n") + point_text(session, planned, trial->point);
-  SHARDSWEEP_TRY(print_result(text));
-  return ExitCode::done;
+  return deliver(text);
 }
 
 Result<ExitCode> run_render(const Session& session) {

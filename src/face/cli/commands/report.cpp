@@ -236,10 +236,8 @@ extern const Command command_report{.name = "report",
               "--readable", own.readable, "Others may read the file too (mode 0644, not 0600).");
           grammar.flag("--live", own.live,
               "Write the file again and again until the sweeps have ended, or Ctrl-C.");
-          grammar
-              .option(
-                  "--every", own.every, "DURATION", "Time between two writes of --live: 10s, 5min.")
-              .with_default();
+          grammar.option(
+              "--every", own.every, "DURATION", "Time between two writes of --live: 10s, 5min.");
         },
     .run = run_report,
     .last_sweep = true};

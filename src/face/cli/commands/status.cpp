@@ -333,8 +333,7 @@ Result<ExitCode> say_what_is_next(const Session& session) {
       .daemon_runs = daemon_runs(session)};
   const std::string text =
       sweeps.empty() ? first_steps(slurm_here(session), form) : next_steps(sweeps, form);
-  SHARDSWEEP_TRY(print_result(text + "\n'shardsweep help' lists the usual commands.\n"));
-  return ExitCode::done;
+  return deliver(text + "\n'shardsweep help' lists the usual commands.\n");
 }
 
 Result<ExitCode> run_status(const Session& session) {

@@ -285,16 +285,12 @@ extern const Command command_suggest{.name = "suggest",
               .option("--gpus", options.asked.gpus, "N",
                   "GPUs, in place of --nodes: of one node, or whole nodes.")
               .whole_number(1, most_nodes);
-          grammar.option("--seq-len", options.asked.seq_len, "TOKENS", "Tokens per sample.")
-              .with_default();
-          grammar
-              .option(
-                  "--batch-tokens", options.asked.batch_tokens, "TOKENS", "Tokens per train step.")
-              .with_default();
+          grammar.option("--seq-len", options.asked.seq_len, "TOKENS", "Tokens per sample.");
+          grammar.option(
+              "--batch-tokens", options.asked.batch_tokens, "TOKENS", "Tokens per train step.");
           grammar
               .option("--top", options.asked.top, "N",
                   "Layouts to show, each with another dp, tp and pp.")
-              .with_default()
               .whole_number(1, most_layouts);
           grammar
               .option("--lock", own.locks, "AXIS=VALUE",

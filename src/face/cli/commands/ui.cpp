@@ -324,10 +324,8 @@ extern const Command command_ui{.name = "ui",
           grammar
               .option("--port", own.port, "PORT", "Port on 127.0.0.1. Default: one that is free.")
               .whole_number(1, last_port);
-          grammar
-              .option("--idle", own.idle, "DURATION",
-                  "End after this time without a page that is open and seen: 30min, 8h.")
-              .with_default();
+          grammar.option("--idle", own.idle, "DURATION",
+              "End after this time without a page that is open and seen: 30min, 8h.");
         },
     .run = run_ui,
     .own_lines = true};
