@@ -74,6 +74,16 @@ template <class First, class... Rest>
     }                                                                               \
   } while (false)
 
+/// `SHARDSWEEP_SET(x, expr);` gives x, which is there, the value of `expr` or returns its fault. It
+/// is one statement, unlike SHARDSWEEP_ASSIGN.
+#define SHARDSWEEP_SET(target, expr)                                                \
+  do {                                                                              \
+    if (auto set_result_ = (expr); !set_result_)                                    \
+      return ::tl::unexpected<::shardsweep::Fault>(std::move(set_result_).error()); \
+    else                                                                            \
+      target = *std::move(set_result_);                                             \
+  } while (false)
+
 // NOLINTBEGIN(bugprone-macro-parentheses): a declaration can't stand in parentheses.
 /// `SHARDSWEEP_ASSIGN(auto x, expr);` declares x as the value of `expr` or returns its fault.
 #define SHARDSWEEP_ASSIGN(declaration, expr)                             \

@@ -127,9 +127,7 @@ class Webhook final : public Notifier {
 
   Result<http::Request> prepare(const Notice& notice) {
     std::string url = settings_.url;
-    if (!settings_.url_file.empty()) {
-      SHARDSWEEP_ASSIGN(url, read_secret(settings_.url_file));
-    }
+    if (!settings_.url_file.empty()) SHARDSWEEP_SET(url, read_secret(settings_.url_file));
     SHARDSWEEP_ASSIGN(const Address address, parse_address(url));
     http::Request request{.path = address.path, .method = "POST", .body = body_of(notice)};
     request.limit_s = answer_limit_s;

@@ -157,9 +157,8 @@ Result<std::string> read_name(const YamlNode& node, std::string_view what) {
 Result<std::vector<std::string>> read_texts(const YamlNode& node, std::string_view what) {
   SHARDSWEEP_TRY(expect_list(node, fmt::format("'{}'", what)));
   std::vector<std::string> texts;
-  for (const auto& item : node.items) {
-    SHARDSWEEP_ASSIGN(texts.emplace_back(), read_text(*item, what));
-  }
+  for (const auto& item : node.items)
+    SHARDSWEEP_SET(texts.emplace_back(), read_text(*item, what));
   return texts;
 }
 

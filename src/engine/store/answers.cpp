@@ -2,6 +2,7 @@
 #include "store/answers.hpp"
 
 #include "store/cell_sql.hpp"
+#include "store/row_sql.hpp"
 
 #include <shardsweep/axis_table.hpp>
 
@@ -176,16 +177,8 @@ MeasuredRun AnswerMaker::measured(const Run& run) {
   MeasuredRun one{.trial = run.trial, .tokens_per_s_per_gpu = run.tokens_per_s_per_gpu};
   auto row = detail_.use(run.trial);
   if (!row.next()) return one;
-  int column = 0;
-  row.read(column++, one.step_spread);
-  row.read(column++, one.steps);
-  row.read(column++, one.resolution);
-  row.read(column++, one.sm_clock_mhz);
-  row.read(column++, one.gpu_hours);
-  row.read(column++, one.control_ratio);
-  row.read(column++, one.network_ratio);
-  row.read(column++, one.others_cpu);
-  row.read(column++, one.also);
+  read_fields(row, 0, one.step_spread, one.steps, one.resolution, one.sm_clock_mhz, one.gpu_hours,
+      one.control_ratio, one.network_ratio, one.others_cpu, one.also);
   return one;
 }
 

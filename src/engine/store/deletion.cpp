@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/deletion.hpp"
 
+#include "store/row_sql.hpp"
 #include "store/search_rows.hpp"
 
 #include <shardsweep/fail_point.hpp>
@@ -86,10 +87,7 @@ SweepContents contents(Database& database, SweepId sweep) {
   auto row = select.use(sweep);
   SweepContents all;
   if (!row.next()) return all;
-  row.read(0, all.trials);
-  row.read(1, all.attempts);
-  row.read(2, all.measurements);
-  row.read(3, all.live);
+  read_fields(row, 0, all.trials, all.attempts, all.measurements, all.live);
   return all;
 }
 

@@ -69,32 +69,14 @@ std::vector<FinalsRow> read_finals(Database& database, SweepId sweep, std::int32
   std::vector<FinalsRow> rows;
   while (row.next()) {
     FinalsRow& one = rows.emplace_back();
-    int column = 0;
-    row.read(column++, one.id);
-    row.read(column++, one.final_of);
-    read_field(row, column++, one.side);
-    row.read(column++, one.again);
-    row.read(column++, one.software);
-    row.read(column++, one.final_round);
-    row.read(column++, one.final_set);
-    one.cell = read_cell(row, column);
-    column += cell_column_count;
-    row.read(column++, one.layout);
-    row.read(column++, one.out_of_memory);
-    row.read(column++, one.open);
-    row.read(column++, one.cancelled);
-    row.read(column++, one.skipped);
-    row.read(column++, one.attempt);
-    row.read(column++, one.allocation);
-    row.read(column++, one.tokens_per_s_per_gpu);
-    row.read(column++, one.sm_clock_mhz);
-    row.read(column++, one.throttled);
-    row.read(column++, one.resolution);
-    row.read(column++, one.step_spread);
-    row.read(column++, one.steps);
-    row.read(column++, one.others_cpu);
-    row.read(column++, one.hosts);
-    row.read(column++, one.ended_at);
+    read_fields(row, 0, one.id, one.final_of, one.side, one.again, one.software, one.final_round,
+        one.final_set);
+    constexpr int of_cell = 7;
+    one.cell = read_cell(row, of_cell);
+    read_fields(row, of_cell + cell_column_count, one.layout, one.out_of_memory, one.open,
+        one.cancelled, one.skipped, one.attempt, one.allocation, one.tokens_per_s_per_gpu,
+        one.sm_clock_mhz, one.throttled, one.resolution, one.step_spread, one.steps, one.others_cpu,
+        one.hosts, one.ended_at);
   }
   return rows;
 }

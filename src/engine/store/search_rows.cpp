@@ -3,6 +3,7 @@
 
 #include "store/search_rows.hpp"
 
+#include "store/row_sql.hpp"
 #include "store/rows.hpp"
 
 #include <fmt/format.h>
@@ -44,22 +45,10 @@ std::vector<SearchRow> search_rows(Database& database, SweepId id, const SweepSp
   while (row.next()) {
     auto& one = rows.emplace_back();
     one.point = read_point(row, sweep);
-    auto column = static_cast<int>(point_columns().size());
-    row.read(column++, one.id);
-    one.outcome = read_outcome(row, column++);
-    row.read(column++, one.attempted);
-    row.read(column++, one.rerun);
-    row.read(column++, one.spared);
-    row.read(column++, one.tokens_per_s_per_gpu);
-    row.read(column++, one.peak_memory_bytes);
-    row.read(column++, one.gpu_seconds);
-    row.read(column++, one.ended_at);
-    row.read(column++, one.running);
-    row.read(column++, one.running_since);
-    row.read(column++, one.cut_short);
-    row.read(column++, one.train_step_ms);
-    row.read(column++, one.resolution);
-    row.read(column++, one.runner_version);
+    read_fields(row, static_cast<int>(point_columns().size()), one.id, one.outcome, one.attempted,
+        one.rerun, one.spared, one.tokens_per_s_per_gpu, one.peak_memory_bytes, one.gpu_seconds,
+        one.ended_at, one.running, one.running_since, one.cut_short, one.train_step_ms,
+        one.resolution, one.runner_version);
   }
   return rows;
 }

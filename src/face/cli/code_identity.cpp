@@ -66,9 +66,8 @@ fs::path folder_of(const RunnerSpec& runner) {
 }
 
 Result<void> note_programs(RunnerSpec& runner) {
-  for (const auto& file : program_files(words_of(runner), folder_of(runner))) {
-    SHARDSWEEP_ASSIGN(runner.programs[file.string()], file_hash(file));
-  }
+  for (const auto& file : program_files(words_of(runner), folder_of(runner)))
+    SHARDSWEEP_SET(runner.programs[file.string()], file_hash(file));
   return {};
 }
 

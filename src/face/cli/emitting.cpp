@@ -284,9 +284,8 @@ Result<ExitCode> emit_best(const Session& session) {
     const ReportedTrial& trial = found.at(0);
     static const SweepSpec no_sweep;
     const SweepSpec* sweep = &no_sweep;
-    if (session.options.trainer.emit == as_batch_script) {
-      SHARDSWEEP_ASSIGN(sweep, sweeps.of(trial.sweep));
-    }
+    if (session.options.trainer.emit == as_batch_script)
+      SHARDSWEEP_SET(sweep, sweeps.of(trial.sweep));
     SHARDSWEEP_ASSIGN(Point point, point_in_sweep(*reader, *sweep, trial));
     all.push_back({sweep, std::move(point), trial.trial, trial.model});
   }

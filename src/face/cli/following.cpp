@@ -144,9 +144,7 @@ class Follower {
   /// The counts first: what ended after them is shown by the next look.
   Result<void> look() {
     SHARDSWEEP_ASSIGN(sweeps_, reader_.status(names_));
-    if (screen_.live()) {
-      SHARDSWEEP_ASSIGN(allocations_, reader_.allocations(ids_));
-    }
+    if (screen_.live()) SHARDSWEEP_SET(allocations_, reader_.allocations(ids_));
     for (;;) {
       SHARDSWEEP_ASSIGN(const FinishedBatch found, reader_.finished(ids_, event_));
       event_ = found.last_event;

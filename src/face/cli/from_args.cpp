@@ -43,9 +43,7 @@ Result<TrainerLayout> present_layout(
     const Session& session, std::string_view runner, std::int64_t usual_gpus) {
   const Options& options = session.options;
   std::string text = options.trainer.from_args;
-  if (text.starts_with('@')) {
-    SHARDSWEEP_ASSIGN(text, read_file(text.substr(1), longest_configuration));
-  }
+  if (text.starts_with('@')) SHARDSWEEP_SET(text, read_file(text.substr(1), longest_configuration));
   std::int64_t gpus = usual_gpus;
   if (!options.trainer.gpus.empty()) {
     constexpr std::int64_t most = 1'000'000'000;

@@ -512,9 +512,7 @@ Result<std::vector<const PlannedTrial*>> points_meant(
     return std::vector<const PlannedTrial*>{&trials[*number - 1]};
   }
   std::vector<Fits> wanted;
-  if (!text.empty()) {
-    SHARDSWEEP_ASSIGN(wanted, conditions(planned.sweep, text));
-  }
+  if (!text.empty()) SHARDSWEEP_SET(wanted, conditions(planned.sweep, text));
   for (const PlannedTrial& trial : trials) {
     if (std::all_of(
             wanted.begin(), wanted.end(), [&](const Fits& fits) { return fits(trial.point); }))

@@ -125,13 +125,19 @@ std::string literal_of(const Value& value) {
   return std::visit(Literal{}, value);
 }
 
-void find_folders(const Home& home, Table& table) {
-  const auto found = std::find(table.columns.begin(), table.columns.end(), "dir");
+void each_text(Table& table, std::string_view column,
+    const std::function<void(Value&, const std::string&)>& take) {
+  const auto found = std::find(table.columns.begin(), table.columns.end(), column);
   if (found == table.columns.end()) return;
-  const auto at = static_cast<std::size_t>(found - table.columns.begin());
-  for (auto& row : table.rows)
-    if (const auto* dir = std::get_if<std::string>(&row[at]))
-      row[at] = folder_here(home, *dir).string();
+  for (auto& row : table.rows) {
+    auto& value = row[static_cast<std::size_t>(found - table.columns.begin())];
+    if (const auto* text = std::get_if<std::string>(&value)) take(value, std::string(*text));
+  }
+}
+
+void find_folders(const Home& home, Table& table) {
+  each_text(table, "dir",
+      [&](Value& value, const std::string& dir) { value = folder_here(home, dir).string(); });
 }
 
 Result<void> check_output(const Home& home, const std::filesystem::path& file) {

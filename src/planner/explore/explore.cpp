@@ -94,9 +94,7 @@ class Explorer {
 
  private:
   Result<const Suggestion*> suggestion() {
-    if (!suggestion_) {
-      SHARDSWEEP_ASSIGN(suggestion_, suggest(question_.request));
-    }
+    if (!suggestion_) SHARDSWEEP_SET(suggestion_, suggest(question_.request));
     return &*suggestion_;
   }
 

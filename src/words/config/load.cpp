@@ -230,9 +230,8 @@ Result<SweepSpec> load(std::string text, const std::string& name, const LoadOpti
   // Stop: no more mistakes can be found without a tree.
   if (!parsed) SHARDSWEEP_TRY(mistakes.verdict());
   auto root = *std::move(parsed);
-  for (const auto& setting : options.set) {
-    SHARDSWEEP_ASSIGN(root, with_override(root, setting, sources));
-  }
+  for (const auto& setting : options.set)
+    SHARDSWEEP_SET(root, with_override(root, setting, sources));
   SweepReader reader(Presets(options.presets, sources, mistakes),
       {std::filesystem::path(name).parent_path(), options.programs}, sources);
   SHARDSWEEP_ASSIGN(auto sweep, reader.read(*root));
@@ -287,9 +286,8 @@ Result<Policy> load_policy(const std::vector<std::string>& set) {
   nothing->line = 1;
   nothing->column = 1;
   YamlNodePtr root = std::move(nothing);
-  for (const auto& setting : set) {
-    SHARDSWEEP_ASSIGN(root, with_override(root, setting, sources));
-  }
+  for (const auto& setting : set)
+    SHARDSWEEP_SET(root, with_override(root, setting, sources));
   Mistakes mistakes(*root->source);
   Policy policy;
   check_keys(*root, "'--set'", policy_sections(), mistakes);

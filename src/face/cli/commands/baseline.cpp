@@ -231,9 +231,7 @@ Result<Table> baseline_from(const std::string& text, const std::string& file) {
 
 Result<Table> read_baseline(const Session& session, const std::string& name) {
   fs::path file = name;
-  if (!is_baseline_path(name)) {
-    SHARDSWEEP_ASSIGN(file, baseline_file(session, name));
-  }
+  if (!is_baseline_path(name)) SHARDSWEEP_SET(file, baseline_file(session, name));
   std::error_code none;
   if (!is_baseline_path(name) && !fs::exists(file, none)) {
     SHARDSWEEP_ASSIGN(const auto names, baseline_names(session));

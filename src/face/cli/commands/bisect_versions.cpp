@@ -242,9 +242,7 @@ Result<void> BisectWorkshop::prepare(std::size_t place) {
     SHARDSWEEP_TRY(check_out(place));
   }
   std::string failed;
-  if (!hook_.words.empty()) {
-    SHARDSWEEP_ASSIGN(failed, run_hook(place));
-  }
+  if (!hook_.words.empty()) SHARDSWEEP_SET(failed, run_hook(place));
   const auto product = work / hook_.product;
   if (failed.empty() && !hook_.repository.empty() && ::access(product.c_str(), X_OK) != 0)
     failed = fmt::format("there is no program {} after the hook", product.string());

@@ -134,9 +134,7 @@ Result<ExitCode> run_compare(const Session& session) {
   CompareOptions own = options.of<CompareOptions>();
   SHARDSWEEP_ASSIGN(const double resolve, share_in_option(own.resolve, "--resolve"));
   double limit = 0;  // 0: no --fail-on
-  if (!own.fail_on.empty()) {
-    SHARDSWEEP_ASSIGN(limit, limit_of(own.fail_on));
-  }
+  if (!own.fail_on.empty()) SHARDSWEEP_SET(limit, limit_of(own.fail_on));
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
   SHARDSWEEP_ASSIGN(own.by, column_of(*reader, own.by));
   SHARDSWEEP_ASSIGN(const auto sides, sides_of(*reader, options, own, session));

@@ -95,9 +95,7 @@ Result<RecordedInput> read_recorded_input(
   SHARDSWEEP_ASSIGN(input.cluster, load_cluster(cluster, session.installation.presets));
   const auto family = options.asked.family.empty() && nanotron ? "nanotron" : options.asked.family;
   if (family.empty() && need == FamilyNeed::must_be_said) return refuse_without_family();
-  if (!family.empty()) {
-    SHARDSWEEP_ASSIGN(input.family, find_family(family));
-  }
+  if (!family.empty()) SHARDSWEEP_SET(input.family, find_family(family));
   SHARDSWEEP_ASSIGN(input.sweep,
       read_recorded(options.file,
           {.format = format,

@@ -156,9 +156,8 @@ class LogStream {
       std::int64_t lines, const Secrets& secrets) {
     SHARDSWEEP_ASSIGN(auto reader, AttemptFileReader::open(file));
     std::uint64_t begin = 0;
-    if (lines >= 0) {
-      SHARDSWEEP_ASSIGN(begin, begin_of_last_lines(reader, static_cast<std::uint64_t>(lines)));
-    }
+    if (lines >= 0)
+      SHARDSWEEP_SET(begin, begin_of_last_lines(reader, static_cast<std::uint64_t>(lines)));
     return LogStream(std::move(reader), LogText(std::move(prefix), visible), begin, secrets);
   }
   /// Prints what there is by now.
@@ -247,9 +246,8 @@ class LogFollower {
     }
     SHARDSWEEP_ASSIGN(const auto files, files_of(session_, *attempt_));
     // The rank to print is settled when the first one has a file.
-    if (streams_.empty()) {
-      SHARDSWEEP_ASSIGN(secrets_, read_secrets(session_.home.secrets_of(attempt_->sweep)));
-    }
+    if (streams_.empty())
+      SHARDSWEEP_SET(secrets_, read_secrets(session_.home.secrets_of(attempt_->sweep)));
     const auto chosen =
         streams_.empty() || choice_.all ? chosen_files(files, choice_) : std::vector<AttemptFile>();
     for (const AttemptFile& file : chosen) {

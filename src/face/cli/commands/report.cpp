@@ -87,19 +87,15 @@ std::map<std::string, std::string> log_tails_of(const Home& home, const ReportFa
 
 /// Replaces the folders of side runs by the files that their tools have left there.
 void list_kept_files(Table& side_runs) {
-  const auto found = std::find(side_runs.columns.begin(), side_runs.columns.end(), "dir");
-  if (found == side_runs.columns.end()) return;
-  const auto at = static_cast<std::size_t>(found - side_runs.columns.begin());
-  *found = "files";
-  for (auto& row : side_runs.rows) {
-    const auto* dir = std::get_if<std::string>(&row[at]);
-    if (dir == nullptr) continue;
-    std::string text;
-    for (const AttemptFile& file : kept_files_of({*dir}))
-      text += fmt::format("{}{}/{} ({})", text.empty() ? "" : ", ",
-          file.packed ? file.path.string() : *dir, file.name, size_text(file.size));
-    row[at] = text;
-  }
+  each_text(side_runs, "dir", [](Value& value, const std::string& dir) {
+    std::vector<std::string> files;
+    for (const AttemptFile& file : kept_files_of({dir}))
+      files.push_back(fmt::format(
+          "{}/{} ({})", file.packed ? file.path.string() : dir, file.name, size_text(file.size)));
+    value = fmt::format("{}", fmt::join(files, ", "));
+  });
+  std::replace(
+      side_runs.columns.begin(), side_runs.columns.end(), std::string("dir"), std::string("files"));
 }
 
 Result<std::string> make_report(const Session& session, int refresh_s) {

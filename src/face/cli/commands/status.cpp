@@ -147,9 +147,8 @@ Result<StatusLook> look_at(const Session& session) {
   look.one = session.options.names.size() == 1 && look.sweeps.size() == 1;
   if (look.one) {
     SHARDSWEEP_ASSIGN(look.best, reader->best_of_cells({look.sweeps.front().id}));
-    if (session.options.of<StatusOptions>().watch) {
-      SHARDSWEEP_ASSIGN(look.jobs, reader->allocations({look.sweeps.front().id}));
-    }
+    if (session.options.of<StatusOptions>().watch)
+      SHARDSWEEP_SET(look.jobs, reader->allocations({look.sweeps.front().id}));
   }
   look.daemon = daemon_text(session, *reader, look.sweeps, copy.has_value());
   look.daemon_runs = daemon_runs(session);

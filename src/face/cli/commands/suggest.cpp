@@ -114,9 +114,7 @@ Result<OwnSpecs> own_specs(const Session& session) {
           "'{}' is an imported table, and its cluster '{}' is no preset: give --cluster.",
           own.measured->name, own.measured->cluster.name);
     if (options.asked.cluster.empty()) own.cluster = own.measured->cluster;
-    if (!is_file(model)) {
-      SHARDSWEEP_ASSIGN(own.model, model_of_sweep(*own.measured, model));
-    }
+    if (!is_file(model)) SHARDSWEEP_SET(own.model, model_of_sweep(*own.measured, model));
   } else if (model.empty() || options.asked.cluster.empty()) {
     const auto* const missing = !model.empty() ? "--cluster"
         : options.asked.cluster.empty()        ? "--model and --cluster"
@@ -124,9 +122,7 @@ Result<OwnSpecs> own_specs(const Session& session) {
     return fault(FaultKind::invalid_input,
         "Give {}, or --from SWEEP to take them from a sweep with measurements.", missing);
   }
-  if (is_file(model)) {
-    SHARDSWEEP_ASSIGN(own.model, load_model(model, session.installation.presets));
-  }
+  if (is_file(model)) SHARDSWEEP_SET(own.model, load_model(model, session.installation.presets));
   return own;
 }
 

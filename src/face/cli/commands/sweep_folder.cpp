@@ -188,10 +188,8 @@ class FolderReader {
       return fault(FaultKind::invalid_input,
           "{}: the file's name is not a valid name of a sweep: {}", from.where, name_rule);
     SHARDSWEEP_ASSIGN(from.lines, read_reviewed(path, left_));
-    if (has_file) {
-      SHARDSWEEP_ASSIGN(
-          from.file, read_reviewed(folder_ / (name + std::string(file_ending)), left_));
-    }
+    if (has_file)
+      SHARDSWEEP_SET(from.file, read_reviewed(folder_ / (name + std::string(file_ending)), left_));
     const auto number = read_.sweeps.size();
     SHARDSWEEP_ASSIGN(auto imported,
         write_inbox_of_lines(inbox_ / fmt::format("{:04}-{}.db", number, name), from));
@@ -281,9 +279,8 @@ Result<ExitCode> export_folder(const Session& session) {
     open += sweep.open;
   }
   std::int64_t baselines = 0;
-  if (options.names.empty()) {
-    SHARDSWEEP_ASSIGN(baselines, export_baselines(session, folder / baselines_name));
-  }
+  if (options.names.empty())
+    SHARDSWEEP_SET(baselines, export_baselines(session, folder / baselines_name));
   say("Wrote {}: {} of {}, {}.{}", folder.string(), counted(trials, "trial"),
       counted(std::ssize(names), "sweep"), counted(baselines, "baseline"),
       open == 0 ? ""
