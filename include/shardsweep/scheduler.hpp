@@ -10,7 +10,6 @@
 #include <poll.h>
 
 #include <array>
-#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <map>

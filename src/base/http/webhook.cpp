@@ -14,10 +14,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdint>
 #include <deque>
-#include <map>
-#include <string_view>
 #include <utility>
 
 namespace shardsweep {

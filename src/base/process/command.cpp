@@ -20,7 +20,6 @@
 #include <boost/process/group.hpp>
 #include <boost/process/io.hpp>
 #include <boost/process/posix.hpp>
-#include <fmt/format.h>
 
 #include <signal.h>
 #include <stdlib.h>

@@ -4,8 +4,6 @@
 
 #include <shardsweep/command.hpp>
 
-#include <fmt/format.h>
-
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>

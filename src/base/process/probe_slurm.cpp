@@ -3,8 +3,6 @@
 #include <shardsweep/backends.hpp>
 #include <shardsweep/command.hpp>
 
-#include <fmt/format.h>
-
 namespace shardsweep {
 
 Result<void> probe_slurm() {

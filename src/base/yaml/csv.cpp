@@ -3,8 +3,6 @@
 
 #include "yaml/readers.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 

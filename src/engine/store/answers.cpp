@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <array>
-#include <set>
 #include <unordered_set>
 #include <utility>
 

@@ -12,7 +12,6 @@
 #include "store/shapes.hpp"
 #include "store/unmixed.hpp"
 #include "text/nearest.hpp"
-#include "text/numbers.hpp"
 
 #include <shardsweep/event.hpp>
 #include <shardsweep/metric.hpp>
@@ -20,8 +19,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <cstdlib>
 #include <map>
 #include <set>
 

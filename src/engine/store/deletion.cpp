@@ -11,7 +11,6 @@
 
 #include <array>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace shardsweep::sqlite {

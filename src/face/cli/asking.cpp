@@ -36,7 +36,6 @@
 #include <filesystem>
 #include <thread>
 #include <utility>
-#include <variant>
 
 namespace shardsweep {
 namespace {

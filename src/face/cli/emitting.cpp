@@ -10,7 +10,6 @@
 #include "text/characters.hpp"
 #include "text/numbers.hpp"
 #include "text/pieces.hpp"
-#include "text/units.hpp"
 #include "trainer/configuration.hpp"
 #include "trainer/trainer_file.hpp"
 
@@ -22,12 +21,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <map>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
 namespace shardsweep {

@@ -12,7 +12,6 @@
 #include <map>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace CLI {  // NOLINT(readability-identifier-naming): CLI11's own

@@ -7,7 +7,6 @@
 #include "text/numbers.hpp"
 
 #include <shardsweep/command.hpp>
-#include <shardsweep/duration.hpp>
 
 #include <fmt/format.h>
 

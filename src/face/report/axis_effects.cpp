@@ -4,7 +4,6 @@
 #include "picture/svg.hpp"
 #include "report/sections.hpp"
 #include "show/pivot.hpp"
-#include "text/numbers.hpp"
 
 #include <shardsweep/axis_table.hpp>
 

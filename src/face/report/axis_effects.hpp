@@ -6,8 +6,6 @@
 #include "report/cells_of_page.hpp"
 #include "show/trial_columns.hpp"
 
-#include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 

@@ -5,7 +5,6 @@
 #include "picture/svg.hpp"
 #include "report/cells_of_page.hpp"
 #include "report/sections.hpp"
-#include "show/cell_text.hpp"
 #include "show/heatmap_cell.hpp"
 #include "show/share_steps.hpp"
 #include "show/table_view.hpp"
@@ -13,8 +12,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <map>
 #include <set>
 #include <utility>
 

@@ -8,7 +8,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <charconv>
 #include <cstdint>
 #include <string_view>

@@ -13,7 +13,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <utility>
 #include <vector>
 
 namespace shardsweep {

@@ -6,7 +6,6 @@
 #include "show/heatmap_table.hpp"
 #include "show/share_steps.hpp"
 #include "show/table_view.hpp"
-#include "text/numbers.hpp"
 
 #include <shardsweep/metric.hpp>
 
@@ -14,8 +13,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
-#include <cmath>
 #include <map>
 #include <string_view>
 #include <utility>

@@ -10,7 +10,6 @@
 #include <shardsweep/drawing.hpp>
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace shardsweep {

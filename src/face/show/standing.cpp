@@ -4,8 +4,6 @@
 #include "show/exit_code.hpp"
 #include "text/numbers.hpp"
 
-#include <shardsweep/duration.hpp>
-
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -11,7 +11,6 @@
 #include <shardsweep/described.hpp>
 
 #include <cstddef>
-#include <cstdint>
 #include <string>
 #include <vector>
 

@@ -8,7 +8,6 @@
 #include "published/model_config.hpp"
 #include "trainer/point_words.hpp"
 
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <optional>

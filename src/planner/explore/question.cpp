@@ -9,13 +9,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
-#include <cmath>
-#include <concepts>
-#include <limits>
 #include <memory>
 #include <string_view>
-#include <type_traits>
 #include <utility>
 
 namespace shardsweep {

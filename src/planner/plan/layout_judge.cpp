@@ -19,7 +19,6 @@
 #include <limits>
 #include <numeric>
 #include <set>
-#include <tuple>
 
 namespace shardsweep {
 namespace {

@@ -3,7 +3,6 @@
 
 #include "sweep/axis_setting.hpp"
 #include "text/numbers.hpp"
-#include "text/units.hpp"
 
 #include <shardsweep/axis_table.hpp>
 

@@ -14,7 +14,6 @@
 #include <cstddef>
 #include <map>
 #include <random>
-#include <utility>
 #include <vector>
 
 namespace shardsweep {

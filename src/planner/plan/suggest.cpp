@@ -5,7 +5,6 @@
 // cited; they choose nothing.
 #include "plan/suggest.hpp"
 
-#include "plan/card.hpp"
 #include "plan/layout_judge.hpp"
 #include "plan/plan.hpp"
 #include "sweep/layout_text.hpp"
@@ -22,7 +21,6 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
 #include <optional>
 #include <set>
 #include <string>

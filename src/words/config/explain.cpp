@@ -7,7 +7,6 @@
 #include "config/own_causes.hpp"
 #include "config/sweep_reader.hpp"
 #include "sweep/opening_hours.hpp"
-#include "text/characters.hpp"
 #include "text/units.hpp"
 #include "yaml/yaml_tree.hpp"
 
@@ -16,7 +15,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <iterator>
 #include <type_traits>
 #include <utility>

@@ -18,7 +18,6 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 
 namespace shardsweep {
 namespace {

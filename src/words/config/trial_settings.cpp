@@ -8,7 +8,6 @@
 #include "sweep/trainer_command.hpp"
 #include "text/characters.hpp"
 #include "text/nearest.hpp"
-#include "text/placeholders.hpp"
 #include "text/secrets.hpp"
 #include "yaml/readers.hpp"
 

@@ -15,7 +15,6 @@
 #include <array>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 namespace shardsweep {
 namespace {

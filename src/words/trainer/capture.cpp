@@ -7,8 +7,6 @@
 
 #include <shardsweep/library_gaps.hpp>
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <charconv>

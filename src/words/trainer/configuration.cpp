@@ -4,7 +4,6 @@
 #include "text/characters.hpp"
 #include "trainer/layout_reader.hpp"
 #include "trainer/layout_writer.hpp"
-#include "trainer/point_words.hpp"
 #include "trainer/settings.hpp"
 #include "trainer/shell_script.hpp"
 #include "trainer/trainer_file.hpp"
@@ -19,7 +18,6 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <set>
 
 namespace shardsweep {
 namespace {

@@ -2,7 +2,6 @@
 #include "trainer/log_records.hpp"
 
 #include "text/characters.hpp"
-#include "text/nearest.hpp"
 #include "trainer/trainers.hpp"
 #include "trainer/version.hpp"
 

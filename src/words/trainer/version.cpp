@@ -3,8 +3,6 @@
 
 #include "text/characters.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <charconv>
 

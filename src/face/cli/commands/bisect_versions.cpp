@@ -4,13 +4,11 @@
 // are shared, so that a clone costs its files alone.
 #include "cli/commands/bisect_versions.hpp"
 
-#include "text/numbers.hpp"
 #include "text/pieces.hpp"
 #include "text/shell.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/command.hpp>
-#include <shardsweep/fail_point.hpp>
 
 #include <fmt/format.h>
 

@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // explain: where the step and the memory of one trial go.
 #include "cli/command.hpp"
-#include "cli/commands/known_runs.hpp"
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
 #include "show/explanation.hpp"
 #include "show/show_view.hpp"
 
 #include <shardsweep/load.hpp>
-
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdint>

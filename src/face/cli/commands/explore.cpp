@@ -4,14 +4,11 @@
 #include "cli/commands/known_runs.hpp"
 #include "cli/commands/pages.hpp"
 #include "cli/grammar.hpp"
-#include "cli/printing.hpp"
 #include "explore/question.hpp"
 #include "report/report_page.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/load.hpp>
-
-#include <fmt/format.h>
 
 #include <filesystem>
 #include <string>

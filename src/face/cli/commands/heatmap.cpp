@@ -12,7 +12,6 @@
 #include "show/cell_text.hpp"
 #include "show/heatmap_view.hpp"
 #include "show/pivot.hpp"
-#include "text/numbers.hpp"
 
 #include <shardsweep/png.hpp>
 

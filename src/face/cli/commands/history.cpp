@@ -11,7 +11,6 @@
 #include "cli/terminal.hpp"
 #include "picture/svg.hpp"
 #include "report/history_page.hpp"
-#include "show/cell_text.hpp"
 #include "sweep/layout_text.hpp"
 
 #include <shardsweep/allocation_files.hpp>
@@ -25,7 +24,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <set>
 #include <string>
 #include <utility>

@@ -22,7 +22,6 @@
 #include <chrono>
 #include <filesystem>
 #include <map>
-#include <optional>
 #include <string>
 #include <thread>
 #include <utility>

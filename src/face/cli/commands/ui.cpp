@@ -24,7 +24,6 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <iterator>
 #include <memory>
 #include <mutex>
