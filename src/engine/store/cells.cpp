@@ -6,10 +6,8 @@
 // that differs from the published heatmap names it, also if its software is not shown.
 #include "store/cell_sql.hpp"
 #include "store/deadline.hpp"
-#include "store/hardware.hpp"
 #include "store/ranking.hpp"
 #include "store/rows.hpp"
-#include "store/shapes.hpp"
 #include "store/unmixed.hpp"
 #include "text/nearest.hpp"
 

@@ -6,7 +6,7 @@
 #include "filter/filter.hpp"
 #include "store/cell_sql.hpp"
 #include "store/deadline.hpp"
-#include "store/hardware.hpp"
+#include "store/unmixed.hpp"
 #include "sweep/layout_text.hpp"
 #include "text/content_hash.hpp"
 #include "text/numbers.hpp"

@@ -13,7 +13,7 @@
 #include "store/inbox.hpp"
 #include "store/lease.hpp"
 #include "store/ledger.hpp"
-#include "store/meant.hpp"
+#include "store/selection.hpp"
 #include "store/reader.hpp"
 #include "store/row_sql.hpp"
 #include "store/rows.hpp"

@@ -9,7 +9,6 @@
 #include "text/shell.hpp"
 #include "text/underscored.hpp"
 #include "trainer/configuration.hpp"
-#include "trainer/layout_writer.hpp"
 #include "trainer/settings.hpp"
 #include "trainer/trainers.hpp"
 

@@ -4,7 +4,7 @@
 #include "picture/svg.hpp"
 
 #include <shardsweep/command.hpp>
-#include <shardsweep/png.hpp>
+#include <shardsweep/drawing.hpp>
 
 #include <fmt/format.h>
 

@@ -2,7 +2,6 @@
 #include "report/charts.hpp"
 
 #include "picture/svg.hpp"
-#include "picture/text_box.hpp"
 #include "report/page_data.hpp"
 #include "show/cell_text.hpp"
 

@@ -5,7 +5,7 @@
 #include "picture/svg.hpp"
 #include "report/cells_of_page.hpp"
 #include "report/sections.hpp"
-#include "show/heatmap_cell.hpp"
+#include "show/pivot.hpp"
 #include "show/share_steps.hpp"
 #include "show/table_view.hpp"
 #include "text/numbers.hpp"

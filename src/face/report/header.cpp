@@ -4,7 +4,7 @@
 #include "picture/svg.hpp"
 #include "report/sections.hpp"
 #include "show/cell_text.hpp"
-#include "show/heatmap_cell.hpp"
+#include "show/pivot.hpp"
 #include "text/numbers.hpp"
 
 #include <fmt/format.h>

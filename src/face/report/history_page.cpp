@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "report/history_page.hpp"
-
 #include "picture/heatmap_picture.hpp"
 #include "picture/svg.hpp"
 #include "report/charts.hpp"
 #include "report/page.hpp"
+#include "report/report_page.hpp"
 #include "show/cell_text.hpp"
 #include "text/numbers.hpp"
 

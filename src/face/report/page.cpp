@@ -5,10 +5,9 @@
 #include "picture/svg.hpp"
 #include "report/cells_of_page.hpp"
 #include "report/grid.hpp"
-#include "report/page_assets.hpp"
 #include "report/sections.hpp"
 #include "show/cell_text.hpp"
-#include "show/heatmap_table.hpp"
+#include "show/heatmap_view.hpp"
 #include "show/table_view.hpp"
 
 #include <fmt/format.h>

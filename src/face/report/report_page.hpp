@@ -2,8 +2,10 @@
 // The page that is passed around.
 #pragma once
 
+#include "show/history.hpp"
 #include "show/pivot.hpp"
 
+#include <shardsweep/drawing.hpp>
 #include <shardsweep/model.hpp>
 #include <shardsweep/report_facts.hpp>
 
@@ -59,5 +61,14 @@ struct ExplorerInput {
 };
 
 [[nodiscard]] std::string explorer_page(const ExplorerInput& input);
+
+// Series over time as a page and as a picture: small charts, the largest loss first.
+
+/// One file in the report's form, without a network. `made` says when, and by which version.
+[[nodiscard]] std::string history_page(const History& history, const std::string& made);
+
+/// The same charts one below the other, of at most 24 series; the summary says how many more
+/// there are.
+[[nodiscard]] Drawing history_picture(const History& history);
 
 }  // namespace shardsweep

@@ -5,7 +5,7 @@
 #include "report/charts.hpp"
 #include "report/page.hpp"
 #include "report/page_data.hpp"
-#include "show/heatmap_cell.hpp"
+#include "show/pivot.hpp"
 #include "text/numbers.hpp"
 
 #include <fmt/format.h>

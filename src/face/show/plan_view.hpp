@@ -2,7 +2,7 @@
 // A plan as text. Pure: appends to a buffer, knows no terminal.
 #pragma once
 
-#include "plan/plan_story.hpp"
+#include "plan/plan.hpp"
 #include "show/table_view.hpp"
 
 #include <shardsweep/capabilities.hpp>

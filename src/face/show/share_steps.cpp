@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "show/share_steps.hpp"
 
-#include "show/heatmap_cell.hpp"
+#include "show/pivot.hpp"
 
 #include <shardsweep/metric.hpp>
 

@@ -7,7 +7,6 @@
 #include "sweep/model_shape.hpp"
 #include "text/numbers.hpp"
 #include "trainer/configuration.hpp"
-#include "trainer/layout_writer.hpp"
 #include "trainer/point_words.hpp"
 #include "trainer/trainer_file.hpp"
 

@@ -12,7 +12,7 @@
 #include <shardsweep/metric.hpp>
 #include <shardsweep/point.hpp>
 #include <shardsweep/policy.hpp>
-#include <shardsweep/reference.hpp>
+#include <shardsweep/load.hpp>
 #include <shardsweep/result_columns.hpp>
 
 #include <fmt/format.h>

@@ -11,7 +11,7 @@
 #include <shardsweep/outcome.hpp>
 #include <shardsweep/point.hpp>
 #include <shardsweep/policy.hpp>
-#include <shardsweep/reference.hpp>
+#include <shardsweep/load.hpp>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

@@ -2,8 +2,6 @@
 #include "trainer/configuration.hpp"
 
 #include "text/characters.hpp"
-#include "trainer/layout_reader.hpp"
-#include "trainer/layout_writer.hpp"
 #include "trainer/settings.hpp"
 #include "trainer/shell_script.hpp"
 #include "trainer/trainer_file.hpp"

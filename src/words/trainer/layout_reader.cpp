@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "trainer/layout_reader.hpp"
-
 #include "sweep/axis_setting.hpp"
 #include "text/characters.hpp"
 #include "text/expression.hpp"
 #include "text/pieces.hpp"
 #include "text/placeholders.hpp"
+#include "trainer/configuration.hpp"
 #include "trainer/point_words.hpp"
+#include "trainer/settings.hpp"
 
 #include <shardsweep/axis_table.hpp>
 

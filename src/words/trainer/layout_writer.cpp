@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "trainer/layout_writer.hpp"
-
 #include "text/expression.hpp"
 #include "text/pieces.hpp"
 #include "text/placeholders.hpp"
 #include "text/shell.hpp"
+#include "trainer/configuration.hpp"
 #include "trainer/point_words.hpp"
 
 #include <shardsweep/axis_table.hpp>

@@ -3,7 +3,6 @@
 
 #include "text/characters.hpp"
 #include "trainer/configuration.hpp"
-#include "trainer/layout_writer.hpp"
 #include "trainer/trainer_file.hpp"
 
 #include <fmt/format.h>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "show/heatmap_cell.hpp"
-#include "show/heatmap_table.hpp"
+#include "show/pivot.hpp"
 #include "show/heatmap_view.hpp"
 
 #include <doctest/doctest.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // heatmap: a metric over two axes, as text, as a picture, as a page.
 #include "cli/command.hpp"
-#include "cli/commands/page_input.hpp"
+#include "cli/commands/pages.hpp"
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
 #include "cli/terminal.hpp"
@@ -13,7 +13,7 @@
 #include "show/heatmap_view.hpp"
 #include "show/pivot.hpp"
 
-#include <shardsweep/png.hpp>
+#include <shardsweep/drawing.hpp>
 
 #include <fmt/format.h>
 

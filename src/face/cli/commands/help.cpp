@@ -7,7 +7,7 @@
 #include "cli/terminal.hpp"
 #include "show/cell_text.hpp"
 
-#include <shardsweep/reference.hpp>
+#include <shardsweep/load.hpp>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -3,14 +3,12 @@
 #include "show/history.hpp"
 
 #include "cli/command.hpp"
-#include "cli/commands/history_output.hpp"
-#include "cli/commands/page_input.hpp"
 #include "cli/commands/pages.hpp"
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
 #include "cli/terminal.hpp"
 #include "picture/svg.hpp"
-#include "report/history_page.hpp"
+#include "report/report_page.hpp"
 #include "sweep/layout_text.hpp"
 
 #include <shardsweep/allocation_files.hpp>

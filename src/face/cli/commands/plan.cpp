@@ -12,7 +12,7 @@
 #include "cli/terminal.hpp"
 #include "fleet/refusals.hpp"
 #include "plan/knowledge_file.hpp"
-#include "plan/plan_story.hpp"
+#include "plan/plan.hpp"
 #include "predict/family.hpp"
 #include "show/plan_view.hpp"
 #include "sweep/identity.hpp"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // report: all that was found as one page, once or again and again while sweeps run.
 #include "cli/command.hpp"
-#include "cli/commands/page_input.hpp"
 #include "cli/commands/pages.hpp"
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"

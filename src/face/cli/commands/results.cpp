@@ -7,7 +7,7 @@
 #include "text/numbers.hpp"
 #include "text/pieces.hpp"
 
-#include <shardsweep/overtime.hpp>
+#include <shardsweep/command.hpp>
 #include <shardsweep/results.hpp>
 
 #include <fmt/format.h>

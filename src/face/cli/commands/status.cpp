@@ -13,7 +13,6 @@
 #include "show/column.hpp"
 #include "show/live_view.hpp"
 #include "show/next_steps.hpp"
-#include "show/standing.hpp"
 #include "show/status_view.hpp"
 
 #include <shardsweep/backends.hpp>
