@@ -18,8 +18,7 @@ namespace shardsweep {
 /// Time of a check: before the first attempt, or as the allocation ends. `pairs`: right behind
 /// `before`, the network between two nodes each (attempt/network_check.hpp).
 enum class CheckTime : std::uint8_t { before, after, pairs };
-template <>
-inline constexpr std::array<std::string_view, 3> word_table<CheckTime>{"before", "after", "pairs"};
+SHARDSWEEP_WORDS(CheckTime, "before", "after", "pairs");
 
 /// Orders of a daemon to the lead beside the limits (LaneLimits): part of allocation.json.
 struct CheckOrder {

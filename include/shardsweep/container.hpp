@@ -17,9 +17,7 @@ namespace shardsweep {
 
 /// Stored text.
 enum class ContainerRuntime : std::uint8_t { none, pyxis, enroot, apptainer, podman_hpc, shifter };
-template <>
-inline constexpr std::array<std::string_view, 6> word_table<ContainerRuntime>{
-    "none", "pyxis", "enroot", "apptainer", "podman-hpc", "shifter"};
+SHARDSWEEP_WORDS(ContainerRuntime, "none", "pyxis", "enroot", "apptainer", "podman-hpc", "shifter");
 
 /// `container:` of a sweep or site file; what it does not say is empty.
 struct ContainerSpec {

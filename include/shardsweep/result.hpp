@@ -27,9 +27,8 @@ enum class FaultKind : std::uint8_t {
   internal,       ///< a defect of ours: stop and say so
 };
 /// Stored in answers.
-template <>
-inline constexpr std::array<std::string_view, 8> word_table<FaultKind>{"invalid_input", "rejected",
-    "unavailable", "timed_out", "busy", "corrupt", "interrupted", "internal"};
+SHARDSWEEP_WORDS(FaultKind, "invalid_input", "rejected", "unavailable", "timed_out", "busy",
+    "corrupt", "interrupted", "internal");
 
 /// Fault outside this program, in words for the person who has to mend it.
 struct Fault {

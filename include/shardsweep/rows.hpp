@@ -29,9 +29,7 @@ using AllocationId = std::int64_t;
 
 /// Stored text: active, paused, cancelled.
 enum class SweepState : std::uint8_t { active, paused, cancelled };
-template <>
-inline constexpr std::array<std::string_view, 3> word_table<SweepState>{
-    "active", "paused", "cancelled"};
+SHARDSWEEP_WORDS(SweepState, "active", "paused", "cancelled");
 
 struct SweepRow {
   SweepId id = 0;
@@ -69,9 +67,7 @@ inline constexpr auto described<SweepRow> = Entries{
 /// Origin of a trial's cancellation: `resume` goes on with trials that were not cancelled by name.
 /// Stored text.
 enum class CancelledBy : std::uint8_t { nobody, sweep, name, budget };
-template <>
-inline constexpr std::array<std::string_view, 4> word_table<CancelledBy>{
-    "", "sweep", "name", "budget"};
+SHARDSWEEP_WORDS(CancelledBy, "", "sweep", "name", "budget");
 
 /// Axes of a layout that a trainer may refuse for its number.
 struct Degrees {
@@ -180,9 +176,7 @@ inline constexpr auto described<AttemptRow> = Entries{
 
 /// How far a submission has come. Stored text.
 enum class Submission : std::uint8_t { committed, accepted, unknown, refused };
-template <>
-inline constexpr std::array<std::string_view, 4> word_table<Submission>{
-    "committed", "accepted", "unknown", "refused"};
+SHARDSWEEP_WORDS(Submission, "committed", "accepted", "unknown", "refused");
 
 struct AllocationRow {
   AllocationId id = 0;
@@ -264,9 +258,7 @@ struct ClockRow {
 
 /// Stored text. In probation a short run decides.
 enum class NodeState : std::uint8_t { trusted, quarantined, probation };
-template <>
-inline constexpr std::array<std::string_view, 3> word_table<NodeState>{
-    "trusted", "quarantined", "probation"};
+SHARDSWEEP_WORDS(NodeState, "trusted", "quarantined", "probation");
 
 /// One thing that speaks against a node.
 struct NodeCharge {
@@ -312,8 +304,7 @@ enum class ControlTime : std::uint8_t {
   end,
   check,  ///< check of one node, before all else: the allocation's first act
 };
-template <>
-inline constexpr std::array<std::string_view, 3> word_table<ControlTime>{"start", "end", "check"};
+SHARDSWEEP_WORDS(ControlTime, "start", "end", "check");
 
 /// Result of a sweep's control in an allocation (fleet/control.hpp).
 struct ControlRow {

@@ -16,9 +16,8 @@
 
 namespace shardsweep {
 
-template <>
-inline constexpr std::array<std::string_view, 9> word_table<BisectEnd>{"goes on", "found",
-    "unconfirmed", "range", "absent", "faster", "undecided", "first broken", "last broken"};
+SHARDSWEEP_WORDS(BisectEnd, "goes on", "found", "unconfirmed", "range", "absent", "faster",
+    "undecided", "first broken", "last broken");
 
 /// A commit, or an image of a list.
 struct BisectVersion {

@@ -27,8 +27,7 @@ enum class HistoryOf : std::uint8_t {
   cell,   ///< the best of a cell: a point for each sweep and software that measured it
   layout  ///< one layout of a cell: a point for each run
 };
-template <>
-inline constexpr std::array<std::string_view, 2> word_table<HistoryOf>{"cell", "layout"};
+SHARDSWEEP_WORDS(HistoryOf, "cell", "layout");
 
 /// Facts known of a run, by the names that people see: version, image, code, nccl, …
 using HistoryFacts = std::map<std::string, std::string>;
