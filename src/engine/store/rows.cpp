@@ -2,6 +2,7 @@
 #include "store/rows.hpp"
 
 #include "store/row_sql.hpp"
+#include "text/pieces.hpp"
 
 #include <shardsweep/plan.hpp>
 
@@ -106,17 +107,13 @@ const std::vector<std::string>& left_out_columns() {
 }
 
 std::string axis_list(std::string_view prefix) {
-  std::string text;
-  for (const auto& axis : axes())
-    text += fmt::format("{}{}{}", text.empty() ? "" : ", ", prefix, axis.name);
-  return text;
+  return join_texts(
+      axes(), ", ", [&](const AxisInfo& axis) { return fmt::format("{}{}", prefix, axis.name); });
 }
 
 std::string list(const std::vector<std::string>& columns, std::string_view prefix) {
-  std::string text;
-  for (const auto& column : columns)
-    text += fmt::format("{}{}{}", text.empty() ? "" : ", ", prefix, column);
-  return text;
+  return join_texts(
+      columns, ", ", [&](const auto& column) { return fmt::format("{}{}", prefix, column); });
 }
 
 std::string places(std::size_t count) {

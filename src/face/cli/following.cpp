@@ -8,6 +8,7 @@
 #include "show/live_view.hpp"
 #include "show/next_steps.hpp"
 #include "text/numbers.hpp"
+#include "text/pieces.hpp"
 
 #include <shardsweep/trouble.hpp>
 
@@ -82,10 +83,7 @@ class Screen {
 };
 
 std::string names_of(const std::vector<SweepStatus>& sweeps) {
-  std::string names;
-  for (const SweepStatus& sweep : sweeps)
-    names += (names.empty() ? "" : " ") + sweep.name;
-  return names;
+  return join_texts(sweeps, " ", &SweepStatus::name);
 }
 
 /// Sweeps are followed by their ids: a name may be given to another one meanwhile.

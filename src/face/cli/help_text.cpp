@@ -5,6 +5,7 @@
 #include "cli/command_line.hpp"
 #include "cli/terminal.hpp"
 #include "text/nearest.hpp"
+#include "text/pieces.hpp"
 #include "text/shell.hpp"
 
 #include <fmt/format.h>
@@ -291,10 +292,7 @@ std::string bash_command(const CommandLine& line, const CommandHelp& command) {
 }
 
 std::string joined_commands(const CommandLine& line) {
-  std::string names;
-  for (const CommandHelp& command : line.commands)
-    names += (names.empty() ? "" : " ") + command.name;
-  return names;
+  return join_texts(line.commands, " ", &CommandHelp::name);
 }
 
 constexpr std::string_view bash_start = R"(# bash completion for shardsweep

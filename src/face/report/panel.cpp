@@ -8,6 +8,7 @@
 #include "report/sections.hpp"
 #include "show/cell_text.hpp"
 #include "text/numbers.hpp"
+#include "text/pieces.hpp"
 
 #include <fmt/format.h>
 
@@ -229,9 +230,8 @@ std::string outcome_counts(const ReportView& view, const PageCell& cell) {
     const auto& trial = view.trials[row];
     ++outcomes[outcome_words(trial.outcome.empty() ? trial.state : trial.outcome)];
   }
-  std::string counts;
-  for (const auto& [outcome, count] : outcomes)
-    counts += fmt::format("{}{} {}", counts.empty() ? "" : ", ", count, outcome);
+  const auto counts = join_texts(
+      outcomes, ", ", [](const auto& one) { return fmt::format("{} {}", one.second, one.first); });
   return fmt::format(
       "{}: {}.", counted(static_cast<std::int64_t>(cell.trials.size()), "trial"), counts);
 }

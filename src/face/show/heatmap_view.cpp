@@ -6,6 +6,7 @@
 #include "show/pivot.hpp"
 #include "show/share_steps.hpp"
 #include "show/table_view.hpp"
+#include "text/pieces.hpp"
 
 #include <shardsweep/metric.hpp>
 
@@ -285,9 +286,8 @@ std::string as_grid(const Heatmap& heatmap, const Terminal& terminal) {
 
 std::string heatmap_text(const std::vector<Heatmap>& heatmaps, const HeatmapText& how) {
   if (how.format == Format::table) {
-    std::string text;
-    for (const auto& heatmap : heatmaps)
-      text += (text.empty() ? "" : "\n") + as_grid(heatmap, how.terminal);
+    const auto text = join_texts(
+        heatmaps, "\n", [&](const Heatmap& heatmap) { return as_grid(heatmap, how.terminal); });
     return text.empty() ? as_grid({}, how.terminal) : text;
   }
   const bool matrix = how.format == Format::csv && !how.list;

@@ -9,10 +9,10 @@
 #include "trainer/trainer_file.hpp"
 #include "trainer/trainers.hpp"
 
+#include <shardsweep/load.hpp>
 #include <shardsweep/metric.hpp>
 #include <shardsweep/point.hpp>
 #include <shardsweep/policy.hpp>
-#include <shardsweep/load.hpp>
 #include <shardsweep/result_columns.hpp>
 
 #include <fmt/format.h>
@@ -70,9 +70,7 @@ std::string_view unit_text(PolicyUnit unit) {
 }
 
 std::string takes_text(const PolicyField& field) {
-  std::string words;
-  for (const auto word : words_of(field.unit))
-    words += fmt::format("{}{}", words.empty() ? "" : " or ", word);
+  const auto words = fmt::format("{}", fmt::join(words_of(field.unit), " or "));
   return words.empty() ? std::string(unit_text(field.unit)) : words;
 }
 
@@ -92,17 +90,10 @@ void add_policy_tables(std::vector<ReferenceTable>& tables) {
   }
 }
 
-std::string words_joined(std::span<const std::string_view> words, std::string_view separator) {
-  std::string all;
-  for (const auto word : words)
-    all += fmt::format("{}{}", all.empty() ? "" : separator, word);
-  return all;
-}
-
 std::string values_of(const AxisInfo& axis) {
   switch (axis.kind) {
     case AxisKind::word:
-      return words_joined(axis.words, ", ");
+      return fmt::format("{}", fmt::join(axis.words, ", "));
     case AxisKind::toggle:
       return "true, false";
     case AxisKind::model:
@@ -127,9 +118,9 @@ std::string default_of(const AxisInfo& axis) {
 ReferenceTable table_of_axes() {
   ReferenceTable table{"axes", {"axis", "values", "default", "meaning", "also called"}, {}};
   for (const auto& axis : axes()) {
-    table.rows.push_back(
-        {std::string(axis.name), values_of(axis) + (axis.allows_auto ? ", auto" : ""),
-            default_of(axis), std::string(axis.meaning), words_joined(axis.aliases, ", ")});
+    table.rows.push_back({std::string(axis.name),
+        values_of(axis) + (axis.allows_auto ? ", auto" : ""), default_of(axis),
+        std::string(axis.meaning), fmt::format("{}", fmt::join(axis.aliases, ", "))});
   }
   return table;
 }

@@ -7,6 +7,7 @@
 #include "cli/printing.hpp"
 #include "table/imported_trials.hpp"
 #include "text/characters.hpp"
+#include "text/pieces.hpp"
 
 #include <shardsweep/imported.hpp>
 #include <shardsweep/load.hpp>
@@ -35,9 +36,7 @@ Result<RecordedFormat> format_of(const std::string& word) {
 }
 
 tl::unexpected<Fault> refuse_without_family() {
-  std::string names;
-  for (const auto& each : families())
-    names += fmt::format("{}{}", names.empty() ? "" : ", ", each.name);
+  const auto names = join_texts(families(), ", ", &Family::name);
   return fault(FaultKind::invalid_input,
       "--family is missing: give the family of the table's trainer: {}", names);
 }

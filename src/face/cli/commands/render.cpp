@@ -12,6 +12,7 @@
 #include "sweep/trainer_command.hpp"
 #include "text/characters.hpp"
 #include "text/numbers.hpp"
+#include "text/pieces.hpp"
 #include "text/secrets.hpp"
 
 #include <shardsweep/allocation_files.hpp>
@@ -52,10 +53,7 @@ std::string point_text(const Session& session, const PlannedSweep& planned, cons
   const bool per_node = spec.trainer && spec.trainer->per_node;
   std::string text = fmt::format("# {}: {}, {}\n", slug, counted(spec.world, "rank"),
       per_node ? "one process on each node" : "a process for each");
-  std::string line;
-  for (const auto& word : spec.argv)
-    line += (line.empty() ? "" : " ") + shown_word(word);
-  text += line + "\n\n# environment\n";
+  text += join_texts(spec.argv, " ", shown_word) + "\n\n# environment\n";
   for (const auto& [name, value] : spec.env)
     text += fmt::format("{}={}\n", name, shown_word(value));
   for (const auto& name : secret_names(planned.sweep))

@@ -6,6 +6,7 @@
 #include "cli/printing.hpp"
 #include "show/selftest_view.hpp"
 #include "text/numbers.hpp"
+#include "text/pieces.hpp"
 
 #include <fmt/format.h>
 
@@ -66,9 +67,7 @@ Result<std::string> where_it_ran(Reader& reader) {
       reader.rows<SelfTestJob>(Listing::selftest_jobs, {std::string(selftest_sweep)}));
   if (jobs.empty()) return std::string("Nothing ran.");
   if (jobs.front().backend == Backend::local) return std::string("Ran on this machine.");
-  std::string ids;
-  for (const SelfTestJob& job : jobs)
-    ids += (ids.empty() ? "" : ", ") + job.job_id;
+  const auto ids = join_texts(jobs, ", ", &SelfTestJob::job_id);
   return fmt::format("Ran on {} in Slurm job {}.", counted(jobs.front().nodes, "node"), ids);
 }
 

@@ -7,6 +7,7 @@
 #include "show/cell_text.hpp"
 #include "text/characters.hpp"
 #include "text/numbers.hpp"
+#include "text/pieces.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/random.hpp>
@@ -246,9 +247,8 @@ Result<ExitCode> import_into(const Session& session, const std::string& as, cons
     SHARDSWEEP_TRY(try_inbox(inbox));
     SHARDSWEEP_ASSIGN(
         const Answer answer, ask_writer(session, {.verb = Verb::submit, .inbox = inbox.string()}));
-    std::string names;
-    for (const auto& sweep : read.sweeps)
-      names += (names.empty() ? "" : ", ") + sweep.imported.name;
+    const auto names =
+        join_texts(read.sweeps, ", ", [](const ReadSweep& sweep) { return sweep.imported.name; });
     SHARDSWEEP_TRY(print_result(import_text(names, answer, session.options.format, "files")));
   }
   SHARDSWEEP_TRY(write_baselines(session, read));
