@@ -14,7 +14,7 @@
 
 namespace shardsweep {
 
-// When a sweep may run: windows of a week, in the local time of the login node.
+// Hours in which a sweep may run: windows of a week, in the local time of the login node.
 
 struct OpeningWindow {
   std::uint8_t days = 0x7f;   ///< days on which it opens: bit 0 is Monday

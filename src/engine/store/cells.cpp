@@ -5,8 +5,8 @@
 // Decision: The winner by an imported table's own MFU is looked for among all its runs. A cell
 // that differs from the published heatmap names it, also if its software is not shown.
 #include "store/cell_sql.hpp"
-#include "store/deadline.hpp"
 #include "store/ranking.hpp"
+#include "store/reading.hpp"
 #include "store/rows.hpp"
 #include "store/unmixed.hpp"
 #include "text/nearest.hpp"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/commit.hpp"
 
-#include "store/search_rows.hpp"
 #include "store/row_sql.hpp"
+#include "store/search_rows.hpp"
 
 #include <shardsweep/invariant.hpp>
 #include <shardsweep/metric.hpp>

@@ -64,8 +64,8 @@ class Committer {
   LedgerWriter ledger_;
 };
 
-// What must hold of the rows that a commit leaves behind, looked at inside its transaction:
-// what does not hold is rolled back.
+// Invariants of the rows that a commit leaves behind, checked inside its transaction: a commit that
+// breaks one is rolled back.
 
 /// A commit moves trials from state to state, and neither makes nor loses any. Counted for one
 /// sweep of one commit in 256: a count reads an index of all its trials.

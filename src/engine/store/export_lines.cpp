@@ -25,7 +25,7 @@ constexpr const char* own_metrics_sql =
     "name FROM pragma_table_info('measurements')))";
 
 /// Runs of one round in one allocation are a pair. An imported one keeps the token that it had
-/// where it ran behind its sweep's id (imported_rows.cpp).
+/// where it ran behind its sweep's id (inbox.cpp).
 constexpr const char* allocation_sql =
     "(SELECT iif(l.backend = 'imported', substr(l.token, instr(l.token || '/', '/') + 1), l.token) "
     "FROM allocations AS l WHERE l.id = a.allocation)";

@@ -2,9 +2,9 @@
 // What a report is made of, in one transaction that only reads: all tables are of one moment,
 // and the writer waits for nobody.
 #include "store/cell_sql.hpp"
-#include "store/deadline.hpp"
 #include "store/ledger.hpp"
 #include "store/reader.hpp"
+#include "store/reading.hpp"
 #include "store/row_sql.hpp"
 
 #include <shardsweep/event.hpp>

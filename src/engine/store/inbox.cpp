@@ -8,6 +8,7 @@
 
 #include "store/line_columns.hpp"
 #include "store/sqlite.hpp"
+#include "text/pieces.hpp"
 
 #include <shardsweep/change.hpp>
 #include <shardsweep/fail_point.hpp>
@@ -24,7 +25,7 @@
 namespace shardsweep::sqlite {
 namespace {
 
-// What was measured elsewhere, as the rows of trials that have ended.
+// Measurements from elsewhere, as the rows of trials that have ended.
 
 std::string literal_of_default(const Value& value) {
   if (const auto* integer = std::get_if<std::int64_t>(&value)) return fmt::format("{}", *integer);
@@ -45,17 +46,11 @@ std::string staged(const LineColumn& column) {
 }
 
 std::string staged(const std::vector<LineColumn>& columns) {
-  std::string text;
-  for (const auto& column : columns)
-    text += (text.empty() ? "" : ", ") + staged(column);
-  return text;
+  return join_texts(columns, ", ", [](const LineColumn& column) { return staged(column); });
 }
 
 std::string names_of_columns(const std::vector<LineColumn>& columns) {
-  std::string text;
-  for (const auto& column : columns)
-    text += fmt::format("{}{}", text.empty() ? "" : ", ", column.name);
-  return text;
+  return join_texts(columns, ", ", [](const auto& column) { return column.name; });
 }
 
 struct ImportedRowsSql {

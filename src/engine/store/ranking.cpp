@@ -5,7 +5,7 @@
 
 #include "filter/filter.hpp"
 #include "store/cell_sql.hpp"
-#include "store/deadline.hpp"
+#include "store/reading.hpp"
 #include "store/unmixed.hpp"
 #include "sweep/layout_text.hpp"
 #include "text/content_hash.hpp"

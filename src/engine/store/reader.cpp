@@ -2,10 +2,8 @@
 // The database as its readers see it.
 #include "store/reader.hpp"
 
-#include "store/authorizer.hpp"
-#include "store/deadline.hpp"
 #include "store/lease.hpp"
-#include "store/opening.hpp"
+#include "store/reading.hpp"
 #include "store/row_sql.hpp"
 #include "store/schema.hpp"
 #include "store/search_rows.hpp"

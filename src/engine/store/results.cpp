@@ -2,8 +2,8 @@
 // `results`: rows of the view, chosen, filtered and sorted.
 
 #include "filter/filter.hpp"
-#include "store/deadline.hpp"
 #include "store/reader.hpp"
+#include "store/reading.hpp"
 #include "store/selection.hpp"
 #include "store/sqlite.hpp"
 #include "text/nearest.hpp"

@@ -2,11 +2,12 @@
 #include "store/selection.hpp"
 
 #include "filter/filter.hpp"
-#include "store/authorizer.hpp"
 #include "store/deletion.hpp"
 #include "store/reader.hpp"
+#include "store/reading.hpp"
 #include "store/row_sql.hpp"
 #include "text/nearest.hpp"
+#include "text/pieces.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -110,9 +111,7 @@ std::string without_column(const std::string& words, const std::vector<std::stri
 /// Compiled over an empty table with the columns' names: what SQLite and the authorizer take
 /// there is an expression over them.
 void try_expression(const std::string& where, const std::vector<std::string>& names) {
-  std::string columns;
-  for (const auto& name : names)
-    columns += (columns.empty() ? "" : ", ") + identifier(name);
+  const auto columns = join_texts(names, ", ", identifier);
   Database scratch(":memory:", OpenMode::create, 0);
   scratch.execute("CREATE TABLE candidate (" + columns + ")");
   const Authorizer authorizer(scratch, Allowed::expression);

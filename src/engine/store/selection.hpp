@@ -44,7 +44,7 @@ struct ResolvedNames {
 [[nodiscard]] std::string checked_where(
     Database& database, const std::string& where, const std::vector<std::string>& vars);
 
-// What a verb's names and expression mean, for the daemon and for those who only ask.
+// Meaning of a verb's names and expression mean, for the daemon and for those who only ask.
 
 /// See Store::select_trials().
 [[nodiscard]] TrialSelection selected(

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // `show`: all that is known about one thing.
-#include "store/deadline.hpp"
 #include "store/ledger.hpp"
 #include "store/reader.hpp"
+#include "store/reading.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

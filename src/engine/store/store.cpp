@@ -7,18 +7,18 @@
 // Values of secrets are in none of it (secrets_file.hpp).
 // To give others access, change the mode, or make an empty file first.
 #include "store/commit.hpp"
-#include "store/deadline.hpp"
 #include "store/deletion.hpp"
 #include "store/finals.hpp"
 #include "store/inbox.hpp"
 #include "store/lease.hpp"
 #include "store/ledger.hpp"
-#include "store/selection.hpp"
 #include "store/reader.hpp"
+#include "store/reading.hpp"
 #include "store/row_sql.hpp"
 #include "store/rows.hpp"
 #include "store/schema.hpp"
 #include "store/search_rows.hpp"
+#include "store/selection.hpp"
 
 #include <shardsweep/fail_point.hpp>
 #include <shardsweep/store.hpp>

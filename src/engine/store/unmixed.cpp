@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/unmixed.hpp"
 
-#include "store/deadline.hpp"
 #include "store/ranking.hpp"
+#include "store/reading.hpp"
 #include "text/numbers.hpp"
 
 #include <fmt/format.h>

@@ -21,7 +21,7 @@
 
 namespace shardsweep::sqlite {
 
-// In what trials differ that no heatmap may mix.
+// Differences between trials that no heatmap may mix.
 
 /// Shapes of trials, which decide over columns and must not be mixed. A row has a model, sequence
 /// length, nodes and gpus, with the number of trials and of the completed ones.
@@ -77,7 +77,7 @@ struct MixedVar {
 /// Layout, and the values of the variables that a cell mixes: an expression over all_results.
 [[nodiscard]] std::string label_expression(const std::vector<MixedVar>& mixed);
 
-// What sweeps ran on, by the name of their cluster. Speeds of different hardware are never of
+// Hardware of sweeps, by the name of their cluster. Speeds of different hardware are never of
 // one cell: a layout that is slower on newer GPUs has not lost.
 
 /// Clusters of all sweeps of a database, as numbers.

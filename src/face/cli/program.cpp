@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a program of commands does with its arguments.
 #include "cli/command_line.hpp"
-#include "cli/terminal.hpp"
 #include "cli/printing.hpp"
 #include "cli/session.hpp"
+#include "cli/terminal.hpp"
 
 #include <fmt/format.h>
 

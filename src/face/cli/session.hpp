@@ -94,8 +94,6 @@ struct SiteAccess {
 /// in their identity.
 [[nodiscard]] Result<void> add_site(PlannedSweep& planned, const SiteAccess& access);
 
-// ---- partitions.cpp -------------------------------------------------------------------------
-
 /// A note for each kind of point that no partition of the site can hold. Slurm is asked once in ten
 /// minutes, if there is a database to keep its answer.
 [[nodiscard]] std::vector<std::string> beyond_partitions(
@@ -179,15 +177,11 @@ struct RequestExtent {
 /// Tells if a daemon has the database: by its lock, or by a fresh lease from another host.
 [[nodiscard]] bool daemon_runs(const Session& session);
 
-// ---- daemon_here.cpp ------------------------------------------------------------------------
-
 /// Is the daemon for as long as `life` says. True if nothing was left to do.
 [[nodiscard]] Result<bool> be_daemon(
     const Session& session, const LifeOptions& life, const Policy& policy);
 /// Asks as ask_daemon() does. If no daemon runs, this process writes by itself and starts none.
 [[nodiscard]] Result<Answer> ask_writer(const Session& session, Request request);
-
-// ---- node_job.cpp ---------------------------------------------------------------------------
 
 /// Output of shell lines that ran on a node. Their log lies in the database's folder: a node that
 /// does not see the folder is a fault that says so.

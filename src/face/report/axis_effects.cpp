@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "report/axis_effects.hpp"
 
 #include "picture/svg.hpp"
 #include "report/sections.hpp"

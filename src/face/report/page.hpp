@@ -46,7 +46,7 @@ struct PageService {
 [[nodiscard]] std::string heatmap_page(
     const ReportInput& input, const std::vector<Heatmap>& heatmaps);
 
-// What every page carries along: src/face/report/page.css, page*.js and explorer*.
+// Style and scripts of every page: src/face/report/page.css, page*.js and explorer*.
 
 extern const char* const page_style;
 extern const char* const page_script;

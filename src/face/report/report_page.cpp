@@ -71,7 +71,7 @@ std::string report_page(const ReportInput& input) {
   return page;
 }
 
-// What is fixed of the page. Everything else is made by explorer.js of what the planner in the
+// The fixed part of the page. Everything else is made by explorer.js of what the planner in the
 // page says: of its axes the controls, of its answers the cards.
 
 namespace {

@@ -12,7 +12,7 @@
 
 namespace shardsweep {
 
-// Where a sweep stands and what moves it on: the one rule, for `status`, for followers and for
+// The standing of a sweep and what moves it on: the one rule, for `status`, for followers and for
 // `shardsweep` alone.
 
 enum class Standing : std::uint8_t {

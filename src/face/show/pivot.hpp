@@ -81,7 +81,7 @@ struct Heatmap {
 /// Numbers by value, "7b" before "13b", the rest by bytes.
 [[nodiscard]] bool natural_less(std::string_view a, std::string_view b);
 
-// What a heatmap's cell says, in words: the same in the terminal and in a picture.
+// Words of a heatmap's cell: the same in the terminal and in a picture.
 
 [[nodiscard]] bool is_measured(const HeatmapCell& cell);
 

@@ -4,7 +4,6 @@
 #include "show/plan_view.hpp"
 
 #include "plan/plan_cost.hpp"
-#include "plan/rehearsal.hpp"
 #include "predict/time_model.hpp"
 #include "show/cell_text.hpp"
 #include "show/column.hpp"

@@ -33,7 +33,8 @@ using StyledLine = std::vector<Span>;
 /// The line with the terminal's codes if `colour`; control characters are made visible in any case.
 [[nodiscard]] std::string painted(const StyledLine& line, bool colour);
 
-// What text is printed on: how wide it is, which characters it shows, whether it has colours.
+// The terminal that text is printed on: how wide it is, which characters it shows, whether it has
+// colours.
 
 struct Terminal {
   std::optional<std::size_t> width{};  ///< columns; none: a pipe or a file, without a limit

@@ -15,6 +15,7 @@
 #include "sweep/launch.hpp"
 #include "sweep/passed_variables.hpp"
 #include "text/numbers.hpp"
+#include "text/pieces.hpp"
 #include "text/placeholders.hpp"
 
 #include <shardsweep/clock.hpp>
@@ -292,9 +293,7 @@ void warn(const SweepSpec& sweep, const Judge& judge, Plan& plan) {
   auto& warnings = plan.warnings;
   warn_of_excludes(sweep, judge, warnings);
   warn_of_untold_vars(sweep, warnings);
-  std::string vars;
-  for (const auto& var : sweep.vars)
-    vars += (vars.empty() ? "" : ", ") + var.name;
+  const auto vars = join_texts(sweep.vars, ", ", &VarValues::name);
   if (!vars.empty()) {
     warnings.push_back(fmt::format(
         "Predictions ignore the variable{} {}.", sweep.vars.size() == 1 ? "" : "s", vars));

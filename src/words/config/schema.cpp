@@ -8,10 +8,10 @@
 
 #include <shardsweep/cause.hpp>
 #include <shardsweep/container.hpp>
+#include <shardsweep/load.hpp>
 #include <shardsweep/outcome.hpp>
 #include <shardsweep/point.hpp>
 #include <shardsweep/policy.hpp>
-#include <shardsweep/load.hpp>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

@@ -83,7 +83,7 @@ inline constexpr std::string_view proof_stage_var = "proof_stage";
 /// `tree`: where the sweep's snapshot is. A sweep without one stays as it is.
 [[nodiscard]] SweepSpec in_snapshot(SweepSpec sweep, const std::string& tree);
 
-// Which container an attempt has: what sweep and site file say, and what ranks of ours need in
+// The container of an attempt: what sweep and site file say, and what ranks of ours need in
 // it besides.
 
 /// The site's container under that of the sweep: a key of the sweep wins, mounts and variables

@@ -21,7 +21,7 @@ namespace {
 constexpr std::size_t layout_axes = static_cast<std::size_t>(std::count_if(
     axis_table.begin(), axis_table.end(), [](const AxisInfo& axis) { return axis.of_layout(); }));
 
-/// Axes in the order of their places, which are 1, 2, 3 and so on (axis.cpp).
+/// Axes in the order of their places, which are 1, 2, 3 and so on (axis_setting.cpp).
 constexpr auto in_text_order = [] {
   std::array<const AxisInfo*, layout_axes> order{};
   for (const auto& axis : axis_table) {

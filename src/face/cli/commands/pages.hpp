@@ -50,7 +50,7 @@ struct LogPart {
 /// prints.
 [[nodiscard]] Result<LogPart> log_part(const Session& session, const std::string& file);
 
-// What pages are made of, as far as `report` and `heatmap` share it.
+// Input of pages, as far as `report` and `heatmap` share it.
 
 /// The facts of the selected sweeps, their clusters, and when the page was made. The texts of
 /// sweep files are as they are stored: who prints them hides secrets first.

@@ -2,6 +2,8 @@
 // plan: what a sweep file would run, what it would not, and why. It judges by the code that
 // `submit` judges by, so that what it lists is what would run; the site is read too, since
 // its variables are in the identity of a trial. Without a database it answers all the same.
+#include "plan/plan.hpp"
+
 #include "cli/command.hpp"
 #include "cli/commands/known_runs.hpp"
 #include "cli/emitting.hpp"
@@ -12,7 +14,6 @@
 #include "cli/terminal.hpp"
 #include "fleet/refusals.hpp"
 #include "plan/knowledge_file.hpp"
-#include "plan/plan.hpp"
 #include "predict/family.hpp"
 #include "show/plan_view.hpp"
 #include "sweep/identity.hpp"

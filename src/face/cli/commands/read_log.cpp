@@ -10,8 +10,8 @@
 #include "machine/file_ends.hpp"
 #include "text/pieces.hpp"
 #include "text/units.hpp"
-#include "trainer/capture.hpp"
 #include "trainer/judge_log.hpp"
+#include "trainer/log_reader.hpp"
 #include "trainer/trainer_file.hpp"
 #include "trainer/trainers.hpp"
 
