@@ -101,14 +101,7 @@ Result<std::string> text_of(const Session& session, const Options& options, Read
     if (options.picture == PictureForm::png) return png_bytes(drawing, options.png_width);
     return svg_text(drawing, SvgUse::file);
   }
-  switch (options.picture) {
-    case PictureForm::html:
-      return page_of(session, options, reader, heatmaps);
-    case PictureForm::svg:
-    case PictureForm::png:
-    case PictureForm::none:
-      break;
-  }
+  if (options.picture == PictureForm::html) return page_of(session, options, reader, heatmaps);
   const bool unlimited = options.wide || !options.out.empty();
   return heatmap_text(heatmaps,
       {.format = options.format,

@@ -209,15 +209,10 @@ Result<std::string> history_html(const Session& session) {
 
 Result<ExitCode> show_history(const Session& session, const Options& options,
     const History& history, bool points, Table (*shape)(const Table&)) {
-  switch (options.picture) {
-    case PictureForm::svg:
-      return deliver(svg_text(history_picture(history), SvgUse::file), options.out);
-    case PictureForm::html:
-      return deliver(history_page(history, made_text(session)), options.out);
-    case PictureForm::png:
-    case PictureForm::none:
-      break;
-  }
+  if (options.picture == PictureForm::svg)
+    return deliver(svg_text(history_picture(history), SvgUse::file), options.out);
+  if (options.picture == PictureForm::html)
+    return deliver(history_page(history, made_text(session)), options.out);
   const bool for_machines = options.format == Format::csv || options.format == Format::json;
   const bool utf8 = !options.out.empty() || terminal_of(STDOUT_FILENO).utf8;
   Table table = for_machines || points ? history_points(history) : history_table(history, utf8);
