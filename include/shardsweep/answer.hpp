@@ -65,10 +65,8 @@ enum class DoubtKind : std::uint8_t {
   rounding,        ///< the logs round the gap away
   unconfirmed,     ///< finals on other nodes were asked for, and could not be held
 };
-template <>
-inline constexpr std::array<std::string_view, 12> word_table<DoubtKind>{"partial", "unranked",
-    "scaling", "one_run", "steps_vary", "load", "network", "clocks", "mixed_software",
-    "contradiction", "rounding", "unconfirmed"};
+SHARDSWEEP_WORDS(DoubtKind, "partial", "unranked", "scaling", "one_run", "steps_vary", "load",
+    "network", "clocks", "mixed_software", "contradiction", "rounding", "unconfirmed");
 
 struct Doubt {
   DoubtKind kind = DoubtKind::one_run;

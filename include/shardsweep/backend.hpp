@@ -13,14 +13,11 @@ namespace shardsweep {
 /// Place where a sweep and its allocations run. Imported sweeps never run; outside sweeps hand out
 /// their points, and run out of this program's sight.
 enum class Backend : std::uint8_t { none, local, slurm, imported, outside };
-template <>
-inline constexpr std::array<std::string_view, 5> word_table<Backend>{
-    "", "local", "slurm", "imported", "outside"};
+SHARDSWEEP_WORDS(Backend, "", "local", "slurm", "imported", "outside");
 
 /// agents: by node agents under one srun. srun: by an srun per attempt, for trainers that need
 /// PMI or MPI. local: by one node agent over a pipe, on this machine.
 enum class LaunchMode : std::uint8_t { agents, srun, local };
-template <>
-inline constexpr std::array<std::string_view, 3> word_table<LaunchMode>{"agents", "srun", "local"};
+SHARDSWEEP_WORDS(LaunchMode, "agents", "srun", "local");
 
 }  // namespace shardsweep

@@ -25,9 +25,7 @@ enum class LinePlace : std::uint8_t {
   loop,
   progress
 };
-template <>
-inline constexpr std::array<std::string_view, 7> word_table<LinePlace>{
-    "line", "warning", "exception", "class", "frame", "loop", "progress"};
+SHARDSWEEP_WORDS(LinePlace, "line", "warning", "exception", "class", "frame", "loop", "progress");
 
 /// Weight of a line against other lines, the heaviest first.
 enum class Strength : std::uint8_t {
@@ -39,15 +37,11 @@ enum class Strength : std::uint8_t {
   hint,     ///< tells that something failed, not what
   never,    ///< tells of no failure, whatever else stands in the line
 };
-template <>
-inline constexpr std::array<std::string_view, 7> word_table<Strength>{
-    "fact", "cause", "end", "late", "symptom", "hint", "never"};
+SHARDSWEEP_WORDS(Strength, "fact", "cause", "end", "late", "symptom", "hint", "never");
 
 /// Conditions besides the words.
 enum class When : std::uint8_t { always, untrained, set_up, network, other_memory, alone };
-template <>
-inline constexpr std::array<std::string_view, 6> word_table<When>{
-    "always", "untrained", "set-up", "network", "other-memory", "alone"};
+SHARDSWEEP_WORDS(When, "always", "untrained", "set-up", "network", "other-memory", "alone");
 
 /// The one who has to do something about it.
 enum class Whose : std::uint8_t {
@@ -60,9 +54,7 @@ enum class Whose : std::uint8_t {
   scheduler,
   user
 };
-template <>
-inline constexpr std::array<std::string_view, 8> word_table<Whose>{
-    "", "layout", "program", "node", "device", "network", "scheduler", "user"};
+SHARDSWEEP_WORDS(Whose, "", "layout", "program", "node", "device", "network", "scheduler", "user");
 
 inline constexpr std::size_t most_causes = 100;  ///< limit for one user
 inline constexpr std::size_t most_pattern_bytes = 200;

@@ -30,12 +30,6 @@ struct CellKey {
   }
 };
 /// The columns of a cell, but for the vars, which each reader has in its own form.
-template <>
-inline constexpr auto described<CellKey> = Entries{
-    Field{"model", &CellKey::model},
-    Field{"seq_len", &CellKey::seq_len},
-    Field{"nodes", &CellKey::nodes},
-    Field{"gpus", &CellKey::gpus},
-};
+SHARDSWEEP_DESCRIBE(CellKey, model, seq_len, nodes, gpus);
 
 }  // namespace shardsweep

@@ -18,8 +18,7 @@ namespace shardsweep {
 /// Time of a check: before the first attempt, or as the allocation ends. `pairs`: right behind
 /// `before`, the network between two nodes each (attempt/network_check.hpp).
 enum class CheckTime : std::uint8_t { before, after, pairs };
-template <>
-inline constexpr std::array<std::string_view, 3> word_table<CheckTime>{"before", "after", "pairs"};
+SHARDSWEEP_WORDS(CheckTime, "before", "after", "pairs");
 
 /// Orders of a daemon to the lead beside the limits (LaneLimits): part of allocation.json.
 struct CheckOrder {
@@ -42,18 +41,9 @@ struct CheckOrder {
 };
 template <>
 inline constexpr auto described<CheckOrder> = Entries{
-    Field{"programs", &CheckOrder::programs, Flag::optional},
-    Field{"gemm", &CheckOrder::gemm, Flag::optional},
-    Field{"allreduce", &CheckOrder::allreduce, Flag::optional},
-    Field{"before", &CheckOrder::before, Flag::optional},
-    Field{"after", &CheckOrder::after, Flag::optional},
-    Field{"gpu_slack_bytes", &CheckOrder::gpu_slack_bytes, Flag::optional},
-    Field{"usual_gemm", &CheckOrder::usual_gemm, Flag::optional},
-    Field{"usual_clock", &CheckOrder::usual_clock, Flag::optional},
-    Field{"usual_busbw", &CheckOrder::usual_busbw, Flag::optional},
-    Field{"usual_free", &CheckOrder::usual_free, Flag::optional},
-    Field{"stated_gemm", &CheckOrder::stated_gemm, Flag::optional},
-    Field{"stated_busbw", &CheckOrder::stated_busbw, Flag::optional},
+    SHARDSWEEP_FLAGGED_FIELDS(Flag::optional, CheckOrder, programs, gemm, allreduce, before, after,
+        gpu_slack_bytes, usual_gemm, usual_clock, usual_busbw, usual_free, stated_gemm,
+        stated_busbw),
 };
 
 /// Facts that a node has found about itself. Each text of `wrong` and `unmade` begins with the name
@@ -74,16 +64,10 @@ struct NodeFacts {
 };
 template <>
 inline constexpr auto described<NodeFacts> = Entries{
-    Field{"device", &NodeFacts::device},
-    Field{"gemm_flops", &NodeFacts::gemm_flops},
-    Field{"sm_clock_mhz", &NodeFacts::sm_clock_mhz},
-    Field{"host_free", &NodeFacts::host_free},
-    Field{"gpu_used_bytes", &NodeFacts::gpu_used_bytes},
-    Field{"busbw_bytes_per_s", &NodeFacts::busbw_bytes_per_s, Flag::optional},
-    Field{"meet", &NodeFacts::meet, Flag::optional},
+    SHARDSWEEP_FIELDS(NodeFacts, device, gemm_flops, sm_clock_mhz, host_free, gpu_used_bytes),
+    SHARDSWEEP_FLAGGED_FIELDS(Flag::optional, NodeFacts, busbw_bytes_per_s, meet),
     Field{"seconds", &NodeFacts::seconds},
-    Field{"wrong", &NodeFacts::wrong, Flag::optional},
-    Field{"unmade", &NodeFacts::unmade, Flag::optional},
+    SHARDSWEEP_FLAGGED_FIELDS(Flag::optional, NodeFacts, wrong, unmade),
 };
 
 }  // namespace shardsweep

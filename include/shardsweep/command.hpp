@@ -75,4 +75,17 @@ class RunningCommand {
 /// Absolute path of a program on PATH; empty if there is none.
 [[nodiscard]] std::filesystem::path find_on_path(const std::string& program);
 
+// Port: an end for a call of a library that asks nobody whether it may go on.
+
+/// If it lives longer than `limit`, the process writes `words` and a line end to stderr and
+/// ends at once with `exit_code`, without destructors: for programs that only read. One at a
+/// time.
+class Overtime {
+ public:
+  Overtime(std::chrono::seconds limit, const std::string& words, int exit_code);
+  Overtime(const Overtime&) = delete;
+  Overtime& operator=(const Overtime&) = delete;
+  ~Overtime();
+};
+
 }  // namespace shardsweep

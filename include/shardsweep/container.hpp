@@ -17,9 +17,7 @@ namespace shardsweep {
 
 /// Stored text.
 enum class ContainerRuntime : std::uint8_t { none, pyxis, enroot, apptainer, podman_hpc, shifter };
-template <>
-inline constexpr std::array<std::string_view, 6> word_table<ContainerRuntime>{
-    "none", "pyxis", "enroot", "apptainer", "podman-hpc", "shifter"};
+SHARDSWEEP_WORDS(ContainerRuntime, "none", "pyxis", "enroot", "apptainer", "podman-hpc", "shifter");
 
 /// `container:` of a sweep or site file; what it does not say is empty.
 struct ContainerSpec {
@@ -37,15 +35,7 @@ struct ContainerSpec {
   }
   friend bool operator==(const ContainerSpec&, const ContainerSpec&) = default;
 };
-template <>
-inline constexpr auto described<ContainerSpec> = Entries{
-    Field{"runtime", &ContainerSpec::runtime},
-    Field{"image", &ContainerSpec::image},
-    Field{"mounts", &ContainerSpec::mounts},
-    Field{"workdir", &ContainerSpec::workdir},
-    Field{"env", &ContainerSpec::env},
-    Field{"options", &ContainerSpec::options},
-};
+SHARDSWEEP_DESCRIBE(ContainerSpec, runtime, image, mounts, workdir, env, options);
 
 /// A mount taken apart.
 struct ContainerMount {

@@ -138,6 +138,30 @@ struct Entries : EntriesAt<std::index_sequence_for<Entry...>, Entry...> {
 template <class T>
 inline constexpr Entries<> described{};
 
+// Fields whose columns or keys have the members' names, each named once:
+//   SHARDSWEEP_DESCRIBE(Beat, attempt, phase, step);
+// is a whole description; between other entries stands SHARDSWEEP_FIELDS(Beat, attempt, phase).
+#define SHARDSWEEP_PARENS ()
+#define SHARDSWEEP_SCAN_4(...) __VA_ARGS__
+#define SHARDSWEEP_SCAN_3(...) \
+  SHARDSWEEP_SCAN_4(SHARDSWEEP_SCAN_4(SHARDSWEEP_SCAN_4(SHARDSWEEP_SCAN_4(__VA_ARGS__))))
+#define SHARDSWEEP_SCAN_2(...) \
+  SHARDSWEEP_SCAN_3(SHARDSWEEP_SCAN_3(SHARDSWEEP_SCAN_3(SHARDSWEEP_SCAN_3(__VA_ARGS__))))
+#define SHARDSWEEP_SCAN(...) \
+  SHARDSWEEP_SCAN_2(SHARDSWEEP_SCAN_2(SHARDSWEEP_SCAN_2(SHARDSWEEP_SCAN_2(__VA_ARGS__))))
+#define SHARDSWEEP_NEXT_FIELD() SHARDSWEEP_EACH_FIELD
+#define SHARDSWEEP_EACH_FIELD(flags, Row, name, ...) \
+  Field{#name, &Row::name, flags} __VA_OPT__(        \
+      , SHARDSWEEP_NEXT_FIELD SHARDSWEEP_PARENS(flags, Row, __VA_ARGS__))
+#define SHARDSWEEP_FLAGGED_FIELDS(flags, Row, ...) \
+  SHARDSWEEP_SCAN(SHARDSWEEP_EACH_FIELD(flags, Row, __VA_ARGS__))
+#define SHARDSWEEP_FIELDS(Row, ...) SHARDSWEEP_FLAGGED_FIELDS(Flag::none, Row, __VA_ARGS__)
+#define SHARDSWEEP_DESCRIBE(Row, ...)              \
+  template <>                                      \
+  inline constexpr auto described<Row> = Entries { \
+    SHARDSWEEP_FIELDS(Row, __VA_ARGS__)            \
+  }
+
 // ---- visiting
 
 namespace describing {

@@ -17,9 +17,7 @@ enum class Difference : std::uint8_t {
   same,       ///< the whole interval is too small to matter
   undecided,  ///< undecided: see Open
 };
-template <>
-inline constexpr std::array<std::string_view, 4> word_table<Difference>{
-    "FASTER", "SLOWER", "SAME", "UNDECIDED"};
+SHARDSWEEP_WORDS(Difference, "FASTER", "SLOWER", "SAME", "UNDECIDED");
 
 /// Why a verdict is UNDECIDED.
 enum class Open : std::uint8_t {
@@ -30,8 +28,6 @@ enum class Open : std::uint8_t {
   load,             ///< other users' programs used the CPUs in one of the two
   mixed_state,      ///< network, machine or sets of nodes were not the same
 };
-template <>
-inline constexpr std::array<std::string_view, 6> word_table<Open>{
-    "", "too little data", "overlapping", "clocks", "load", "mixed state"};
+SHARDSWEEP_WORDS(Open, "", "too little data", "overlapping", "clocks", "load", "mixed state");
 
 }  // namespace shardsweep

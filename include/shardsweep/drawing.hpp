@@ -6,6 +6,8 @@
 // colours (share_steps). An ink is a role, so that a dark screen has other colours than paper.
 #pragma once
 
+#include <shardsweep/result.hpp>
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -95,5 +97,11 @@ struct Drawing {
   std::string description{};
   std::vector<Group> groups{};
 };
+
+// Port: a drawing as a raster image.
+
+/// The bytes of a PNG file: black on white, `width` pixels wide; 0: 300 dots per inch, where a
+/// point is 1/72 inch.
+[[nodiscard]] Result<std::string> png_bytes(const Drawing& drawing, std::int64_t width);
 
 }  // namespace shardsweep

@@ -38,10 +38,7 @@ struct Ending {
 template <>
 inline constexpr auto described<Ending> = Entries{
     Field{"outcome", &Ending::outcome, Flag::as_null},
-    Field{"exit_code", &Ending::exit_code},
-    Field{"signal", &Ending::signal},
-    Field{"cause", &Ending::cause},
-    Field{"source", &Ending::source},
+    SHARDSWEEP_FIELDS(Ending, exit_code, signal, cause, source),
     Field{"leaked", &Ending::leaked, Flag::beside},
     Field{"node", &Ending::node, Flag::optional},
     Field{"also", &Ending::also, Flag::optional | Flag::beside},

@@ -71,15 +71,13 @@ enum class EventKind : std::uint8_t {
   still_regressed,  ///< remeasured, and it is as slow as before
   ruled_out,        ///< a trial, skipped because others like it were refused
 };
-template <>
-inline constexpr std::array<std::string_view, 49> word_table<EventKind>{"completed", "oom", "hung",
-    "timeout", "node_failure", "comm_error", "preempted", "crashed", "reaped", "cancelled",
-    "rejected", "lost", "skipped", "submit", "pause", "resume", "cancel", "rerun", "stop",
-    "clear_node", "delete", "next", "record", "node trusted", "node quarantined", "node probation",
-    "node slow", "started", "spared", "reopened", "submitted", "submitted again",
-    "submission unknown", "refused", "deferred", "duplicate", "adopted", "claimed", "finding",
-    "control off", "given up", "allocation ended", "paused", "look failed", "stopped", "remeasured",
-    "regressed", "still regressed", "ruled out"};
+SHARDSWEEP_WORDS(EventKind, "completed", "oom", "hung", "timeout", "node_failure", "comm_error",
+    "preempted", "crashed", "reaped", "cancelled", "rejected", "lost", "skipped", "submit", "pause",
+    "resume", "cancel", "rerun", "stop", "clear_node", "delete", "next", "record", "node trusted",
+    "node quarantined", "node probation", "node slow", "started", "spared", "reopened", "submitted",
+    "submitted again", "submission unknown", "refused", "deferred", "duplicate", "adopted",
+    "claimed", "finding", "control off", "given up", "allocation ended", "paused", "look failed",
+    "stopped", "remeasured", "regressed", "still regressed", "ruled out");
 
 template <class Enum>
 [[nodiscard]] constexpr EventKind event_after(EventKind first, Enum value) {

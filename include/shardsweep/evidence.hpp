@@ -23,15 +23,12 @@ enum class SaidBy : std::uint8_t {
   scheduler,
   import,  ///< a table of other people's measurements
 };
-template <>
-inline constexpr std::array<std::string_view, 10> word_table<SaidBy>{
-    "", "runner", "exit", "log", "agent", "policy", "request", "daemon", "scheduler", "import"};
+SHARDSWEEP_WORDS(SaidBy, "", "runner", "exit", "log", "agent", "policy", "request", "daemon",
+    "scheduler", "import");
 
 /// Why a measurement is kept and not ranked. `cut_short` has a column of its own.
 enum class Mark : std::uint8_t { none, contaminated, implausible, cut_short };
-template <>
-inline constexpr std::array<std::string_view, 4> word_table<Mark>{
-    "", "contaminated", "implausible", "cut_short"};
+SHARDSWEEP_WORDS(Mark, "", "contaminated", "implausible", "cut_short");
 
 /// Findings on a node, or conclusions from how an attempt ended on it.
 enum class EvidenceKind : std::uint8_t {
@@ -57,10 +54,8 @@ enum class EvidenceKind : std::uint8_t {
               ///< is unknown
   read_only,  ///< a runner could not write there
 };
-template <>
-inline constexpr std::array<std::string_view, 20> word_table<EvidenceKind>{"silent", "lost",
-    "hardware", "dirty", "failed", "control", "check", "leaving", "leaked", "suspect", "slower",
-    "on pace", "slow", "hung", "comm_error", "crashed", "unstarted", "killed", "slow pair",
-    "read-only"};
+SHARDSWEEP_WORDS(EvidenceKind, "silent", "lost", "hardware", "dirty", "failed", "control", "check",
+    "leaving", "leaked", "suspect", "slower", "on pace", "slow", "hung", "comm_error", "crashed",
+    "unstarted", "killed", "slow pair", "read-only");
 
 }  // namespace shardsweep

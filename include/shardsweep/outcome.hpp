@@ -14,9 +14,7 @@
 namespace shardsweep {
 
 enum class State : std::uint8_t { planned, queued, running, ended };
-template <>
-inline constexpr std::array<std::string_view, 4> word_table<State>{
-    "planned", "queued", "running", "ended"};
+SHARDSWEEP_WORDS(State, "planned", "queued", "running", "ended");
 
 enum class Outcome : std::uint8_t {
   completed,

@@ -4,15 +4,31 @@
 #pragma once
 
 #include <shardsweep/described.hpp>
-#include <shardsweep/opening_hours.hpp>
 
 #include <array>
 #include <cstdint>
 #include <span>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 namespace shardsweep {
+
+// Hours in which a sweep may run: windows of a week, in the local time of the login node.
+
+struct OpeningWindow {
+  std::uint8_t days = 0x7f;   ///< days on which it opens: bit 0 is Monday
+  std::int32_t from_min = 0;  ///< minutes since midnight
+  std::int32_t to_min = 0;    ///< end in minutes, at most 1440; not after `from_min`: of the next
+                              ///< day
+  friend bool operator==(const OpeningWindow&, const OpeningWindow&) = default;
+};
+
+/// No windows: always open.
+struct OpeningHours {
+  std::vector<OpeningWindow> windows;
+  friend bool operator==(const OpeningHours&, const OpeningHours&) = default;
+};
 
 /// Reaction to others who wait for the nodes of a partition: none, ask for no more, or leave after
 /// what runs now.
@@ -59,27 +75,12 @@ struct AttemptLimits {
 };
 template <>
 inline constexpr auto described<AttemptLimits> = Entries{
-    Field{"start_limit_s", &AttemptLimits::start_limit_s},
-    Field{"rendezvous_limit_s", &AttemptLimits::rendezvous_limit_s},
-    Field{"init_limit_s", &AttemptLimits::init_limit_s},
-    Field{"first_step_limit_s", &AttemptLimits::first_step_limit_s},
-    Field{"step_limit_s", &AttemptLimits::step_limit_s},
-    Field{"teardown_limit_s", &AttemptLimits::teardown_limit_s},
-    Field{"attempt_limit_s", &AttemptLimits::attempt_limit_s},
-    Field{"grace_s", &AttemptLimits::grace_s},
-    Field{"keep_log_bytes", &AttemptLimits::keep_log_bytes},
-    Field{"hang_floor_s", &AttemptLimits::hang_floor_s, Flag::optional},
-    Field{"hang_factor", &AttemptLimits::hang_factor, Flag::optional},
-    Field{"evidence_s", &AttemptLimits::evidence_s, Flag::optional},
-    Field{"others_cpu_limit", &AttemptLimits::others_cpu_limit, Flag::optional},
-    Field{"gpu_release_s", &AttemptLimits::gpu_release_s, Flag::optional},
-    Field{"gpu_slack_bytes", &AttemptLimits::gpu_slack_bytes, Flag::optional},
-    Field{"learn_factor", &AttemptLimits::learn_factor, Flag::optional},
-    Field{"learn_floor_s", &AttemptLimits::learn_floor_s, Flag::optional},
-    Field{"gdb_s", &AttemptLimits::gdb_s, Flag::optional},
-    Field{"log_limit_bytes", &AttemptLimits::log_limit_bytes, Flag::optional},
-    Field{"file_limit_bytes", &AttemptLimits::file_limit_bytes, Flag::optional},
-    Field{"container_limit_s", &AttemptLimits::container_limit_s, Flag::optional},
+    SHARDSWEEP_FIELDS(AttemptLimits, start_limit_s, rendezvous_limit_s, init_limit_s,
+        first_step_limit_s, step_limit_s, teardown_limit_s, attempt_limit_s, grace_s,
+        keep_log_bytes),
+    SHARDSWEEP_FLAGGED_FIELDS(Flag::optional, AttemptLimits, hang_floor_s, hang_factor, evidence_s,
+        others_cpu_limit, gpu_release_s, gpu_slack_bytes, learn_factor, learn_floor_s, gdb_s,
+        log_limit_bytes, file_limit_bytes, container_limit_s),
 };
 
 /// Limits that lead and node agents keep to as long as an allocation lives: part of allocation.json
@@ -112,22 +113,11 @@ struct LaneLimits {
 };
 template <>
 inline constexpr auto described<LaneLimits> = Entries{
-    Field{"beat_s", &LaneLimits::beat_s},
-    Field{"agent_lease_s", &LaneLimits::agent_lease_s},
-    Field{"node_lease_s", &LaneLimits::node_lease_s},
-    Field{"file_beat_s", &LaneLimits::file_beat_s},
-    Field{"watch_interval_s", &LaneLimits::watch_interval_s},
-    Field{"idle_limit_s", &LaneLimits::idle_limit_s},
-    Field{"time_margin", &LaneLimits::time_margin, Flag::optional},
-    Field{"stop_before_end_s", &LaneLimits::stop_before_end_s, Flag::optional},
-    Field{"agents_limit_s", &LaneLimits::agents_limit_s, Flag::optional},
-    Field{"check_home_s", &LaneLimits::check_home_s, Flag::optional},
-    Field{"check_memory", &LaneLimits::check_memory, Flag::optional},
-    Field{"check_gemm", &LaneLimits::check_gemm, Flag::optional},
-    Field{"check_clocks", &LaneLimits::check_clocks, Flag::optional},
-    Field{"check_allreduce", &LaneLimits::check_allreduce, Flag::optional},
-    Field{"check_limit_s", &LaneLimits::check_limit_s, Flag::optional},
-    Field{"check_hook_s", &LaneLimits::check_hook_s, Flag::optional},
+    SHARDSWEEP_FIELDS(LaneLimits, beat_s, agent_lease_s, node_lease_s, file_beat_s,
+        watch_interval_s, idle_limit_s),
+    SHARDSWEEP_FLAGGED_FIELDS(Flag::optional, LaneLimits, time_margin, stop_before_end_s,
+        agents_limit_s, check_home_s, check_memory, check_gemm, check_clocks, check_allreduce,
+        check_limit_s, check_hook_s),
 };
 
 struct Policy {

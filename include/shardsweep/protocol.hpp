@@ -41,12 +41,7 @@ struct Assign {
 };
 template <>
 inline constexpr auto described<Assign> = Entries{
-    Field{"attempt", &Assign::attempt},
-    Field{"trial", &Assign::trial},
-    Field{"dir", &Assign::dir},
-    Field{"nonce", &Assign::nonce},
-    Field{"lane", &Assign::lane},
-    Field{"micro_batch", &Assign::micro_batch},
+    SHARDSWEEP_FIELDS(Assign, attempt, trial, dir, nonce, lane, micro_batch),
     Field{"predicted_s", &Assign::predicted_s, Flag::optional},
 };
 /// Do not start this attempt; answered by Revoked, or by nothing if it has started.
@@ -64,11 +59,7 @@ struct Cancel {
   std::string why;
   friend bool operator==(const Cancel&, const Cancel&) = default;
 };
-template <>
-inline constexpr auto described<Cancel> = Entries{
-    Field{"attempt", &Cancel::attempt},
-    Field{"why", &Cancel::why},
-};
+SHARDSWEEP_DESCRIBE(Cancel, attempt, why);
 /// Start nothing more; leave when the running attempt has ended.
 struct Drain {
   friend bool operator==(const Drain&, const Drain&) = default;
@@ -98,12 +89,7 @@ struct Claimed {
 };
 template <>
 inline constexpr auto described<Claimed> = Entries{
-    Field{"token", &Claimed::token},
-    Field{"claim", &Claimed::claim},
-    Field{"host", &Claimed::host},
-    Field{"pid", &Claimed::pid},
-    Field{"pid_start", &Claimed::pid_start},
-    Field{"job_id", &Claimed::job_id},
+    SHARDSWEEP_FIELDS(Claimed, token, claim, host, pid, pid_start, job_id),
     Field{"node", &Claimed::node, Flag::optional},
 };
 struct Beat {
@@ -112,22 +98,13 @@ struct Beat {
   std::int64_t step = 0;
   friend bool operator==(const Beat&, const Beat&) = default;
 };
-template <>
-inline constexpr auto described<Beat> = Entries{
-    Field{"attempt", &Beat::attempt},
-    Field{"phase", &Beat::phase},
-    Field{"step", &Beat::step},
-};
+SHARDSWEEP_DESCRIBE(Beat, attempt, phase, step);
 struct Started {
   AttemptId attempt = 0;
   std::string nonce;
   friend bool operator==(const Started&, const Started&) = default;
 };
-template <>
-inline constexpr auto described<Started> = Entries{
-    Field{"attempt", &Started::attempt},
-    Field{"nonce", &Started::nonce},
-};
+SHARDSWEEP_DESCRIBE(Started, attempt, nonce);
 /// How the agent saw an attempt end: an observation with its first cause, not the final word.
 struct Ended {
   AttemptId attempt = 0;
@@ -146,14 +123,10 @@ struct Ended {
 };
 template <>
 inline constexpr auto described<Ended> = Entries{
-    Field{"attempt", &Ended::attempt},
-    Field{"nonce", &Ended::nonce},
+    SHARDSWEEP_FIELDS(Ended, attempt, nonce),
     Part{&Ended::ending},
     Field{"pack", &Ended::pack},
-    Field{"nodes", &Ended::nodes, Flag::optional},
-    Field{"sm_clock_mhz", &Ended::sm_clock_mhz, Flag::optional},
-    Field{"power_w", &Ended::power_w, Flag::optional},
-    Field{"throttled", &Ended::throttled, Flag::optional},
+    SHARDSWEEP_FLAGGED_FIELDS(Flag::optional, Ended, nodes, sm_clock_mhz, power_w, throttled),
 };
 struct Revoked {
   AttemptId attempt = 0;
@@ -172,9 +145,7 @@ struct NodeSeen {
 };
 template <>
 inline constexpr auto described<NodeSeen> = Entries{
-    Field{"node", &NodeSeen::node},
-    Field{"host", &NodeSeen::host},
-    Field{"pid", &NodeSeen::pid},
+    SHARDSWEEP_FIELDS(NodeSeen, node, host, pid),
     Field{"switches", &NodeSeen::switches, Flag::optional},
 };
 /// Fault of a node, whichever attempt suffers from it.
@@ -184,12 +155,7 @@ struct FoundOnNode {
   std::string detail;  ///< one line
   friend bool operator==(const FoundOnNode&, const FoundOnNode&) = default;
 };
-template <>
-inline constexpr auto described<FoundOnNode> = Entries{
-    Field{"node", &FoundOnNode::node},
-    Field{"kind", &FoundOnNode::kind},
-    Field{"detail", &FoundOnNode::detail},
-};
+SHARDSWEEP_DESCRIBE(FoundOnNode, node, kind, detail);
 /// Facts that a node has found about itself, and its verdict. A node that is to blame is named by a
 /// FoundOnNode besides.
 struct Checked {
@@ -203,8 +169,7 @@ template <>
 inline constexpr auto described<Checked> = Entries{
     Field{"node", &Checked::node},
     Part{&Checked::facts},
-    Field{"detail", &Checked::detail, Flag::optional},
-    Field{"blamed", &Checked::blamed, Flag::optional},
+    SHARDSWEEP_FLAGGED_FIELDS(Flag::optional, Checked, detail, blamed),
 };
 /// Last line: the lead leaves.
 struct Bye {
@@ -235,8 +200,7 @@ struct Launch {
 };
 template <>
 inline constexpr auto described<Launch> = Entries{
-    Field{"attempt", &Launch::attempt},
-    Field{"dir", &Launch::dir},
+    SHARDSWEEP_FIELDS(Launch, attempt, dir),
     Field{"meet", &Launch::meet, Flag::optional},
 };
 /// End the running attempt: SIGTERM, grace, SIGKILL to the whole tree.
@@ -249,9 +213,7 @@ struct EndAttempt {
 };
 template <>
 inline constexpr auto described<EndAttempt> = Entries{
-    Field{"attempt", &EndAttempt::attempt},
-    Field{"outcome", &EndAttempt::outcome},
-    Field{"why", &EndAttempt::why},
+    SHARDSWEEP_FIELDS(EndAttempt, attempt, outcome, why),
     Field{"cut_short", &EndAttempt::cut_short, Flag::optional},
 };
 /// Asks how long nothing has advanced on the node. Answered by NoProgress.
@@ -270,11 +232,7 @@ struct Place {
   std::int32_t index = 0;
   friend bool operator==(const Place&, const Place&) = default;
 };
-template <>
-inline constexpr auto described<Place> = Entries{
-    Field{"node", &Place::node},
-    Field{"index", &Place::index},
-};
+SHARDSWEEP_DESCRIBE(Place, node, index);
 /// Train steps are timed from now on, as the node of rank 0 has seen.
 struct TimedSteps {
   AttemptId attempt = 0;
@@ -293,8 +251,7 @@ struct CheckNode {
 };
 template <>
 inline constexpr auto described<CheckNode> = Entries{
-    Field{"dir", &CheckNode::dir},
-    Field{"time", &CheckNode::time},
+    SHARDSWEEP_FIELDS(CheckNode, dir, time),
     Field{"round", &CheckNode::round, Flag::optional},
 };
 struct LeadBeat {
@@ -319,12 +276,8 @@ struct NodeReady {
 };
 template <>
 inline constexpr auto described<NodeReady> = Entries{
-    Field{"node", &NodeReady::node},
-    Field{"host", &NodeReady::host},
-    Field{"pid", &NodeReady::pid},
-    Field{"index", &NodeReady::index, Flag::optional},
-    Field{"gpu", &NodeReady::gpu, Flag::optional},
-    Field{"switches", &NodeReady::switches, Flag::optional},
+    SHARDSWEEP_FIELDS(NodeReady, node, host, pid),
+    SHARDSWEEP_FLAGGED_FIELDS(Flag::optional, NodeReady, index, gpu, switches),
 };
 struct NodeBeat {
   AttemptId attempt = 0;
@@ -335,9 +288,7 @@ struct NodeBeat {
 };
 template <>
 inline constexpr auto described<NodeBeat> = Entries{
-    Field{"attempt", &NodeBeat::attempt},
-    Field{"phase", &NodeBeat::phase},
-    Field{"step", &NodeBeat::step},
+    SHARDSWEEP_FIELDS(NodeBeat, attempt, phase, step),
     Field{"timed", &NodeBeat::timed, Flag::optional},
 };
 struct NodeLaunched {
@@ -356,22 +307,13 @@ struct Suspect {
   std::string why;
   friend bool operator==(const Suspect&, const Suspect&) = default;
 };
-template <>
-inline constexpr auto described<Suspect> = Entries{
-    Field{"attempt", &Suspect::attempt},
-    Field{"limit_s", &Suspect::limit_s},
-    Field{"why", &Suspect::why},
-};
+SHARDSWEEP_DESCRIBE(Suspect, attempt, limit_s, why);
 struct NoProgress {
   AttemptId attempt = 0;
   double still_s = 0;  ///< -1: not known here, no rank keeps a flight recorder
   friend bool operator==(const NoProgress&, const NoProgress&) = default;
 };
-template <>
-inline constexpr auto described<NoProgress> = Entries{
-    Field{"attempt", &NoProgress::attempt},
-    Field{"still_s", &NoProgress::still_s},
-};
+SHARDSWEEP_DESCRIBE(NoProgress, attempt, still_s);
 /// This node's part of the attempt is over and waitpid has said ECHILD.
 struct NodeEnded {
   AttemptId attempt = 0;
@@ -389,10 +331,8 @@ inline constexpr auto described<NodeEnded> = Entries{
     Field{"attempt", &NodeEnded::attempt},
     Part{&NodeEnded::ending},
     Field{"at", &NodeEnded::at},
-    Field{"cut_short", &NodeEnded::cut_short, Flag::optional},
-    Field{"sm_clock_mhz", &NodeEnded::sm_clock_mhz, Flag::optional},
-    Field{"power_w", &NodeEnded::power_w, Flag::optional},
-    Field{"held_back", &NodeEnded::held_back, Flag::optional},
+    SHARDSWEEP_FLAGGED_FIELDS(
+        Flag::optional, NodeEnded, cut_short, sm_clock_mhz, power_w, held_back),
 };
 /// Fault of the node that sends it: see FoundOnNode.
 struct NodeFinding {
@@ -400,11 +340,7 @@ struct NodeFinding {
   std::string detail;
   friend bool operator==(const NodeFinding&, const NodeFinding&) = default;
 };
-template <>
-inline constexpr auto described<NodeFinding> = Entries{
-    Field{"kind", &NodeFinding::kind},
-    Field{"detail", &NodeFinding::detail},
-};
+SHARDSWEEP_DESCRIBE(NodeFinding, kind, detail);
 struct NodeChecked {
   CheckTime time = CheckTime::before;
   std::int32_t round = 0;  ///< see CheckNode: an optional key

@@ -18,8 +18,7 @@ enum class RemeasureOn : std::uint8_t {
   runner,  ///< the tree of the runner's snapshot
   image    ///< the file of its container's image
 };
-template <>
-inline constexpr std::array<std::string_view, 3> word_table<RemeasureOn>{"time", "runner", "image"};
+SHARDSWEEP_WORDS(RemeasureOn, "time", "runner", "image");
 
 struct Remeasure {
   double every_s = 0;  ///< 0: never

@@ -27,18 +27,8 @@ struct ReportedSweep {
   std::string resolved;  ///< text of the sweep file, or of an imported table
   std::string job_template;
 };
-template <>
-inline constexpr auto described<ReportedSweep> = Entries{
-    Field{"sweep", &ReportedSweep::sweep},
-    Field{"backend", &ReportedSweep::backend},
-    Field{"cluster", &ReportedSweep::cluster},
-    Field{"runner", &ReportedSweep::runner},
-    Field{"runner_version", &ReportedSweep::runner_version},
-    Field{"revision", &ReportedSweep::revision},
-    Field{"submitted_at", &ReportedSweep::submitted_at},
-    Field{"resolved", &ReportedSweep::resolved},
-    Field{"job_template", &ReportedSweep::job_template},
-};
+SHARDSWEEP_DESCRIBE(ReportedSweep, sweep, backend, cluster, runner, runner_version, revision,
+    submitted_at, resolved, job_template);
 
 /// An attempt that has started.
 struct ReportedAttempt {
@@ -47,13 +37,7 @@ struct ReportedAttempt {
   Timestamp started_at = 0;
   Timestamp ended_at = 0;  ///< 0: not yet
 };
-template <>
-inline constexpr auto described<ReportedAttempt> = Entries{
-    Field{"allocation", &ReportedAttempt::allocation},
-    Field{"outcome", &ReportedAttempt::outcome},
-    Field{"started_at", &ReportedAttempt::started_at},
-    Field{"ended_at", &ReportedAttempt::ended_at},
-};
+SHARDSWEEP_DESCRIBE(ReportedAttempt, allocation, outcome, started_at, ended_at);
 
 /// An allocation that was claimed.
 struct ReportedAllocation {
@@ -66,17 +50,8 @@ struct ReportedAllocation {
   Timestamp last_beat = 0;
   bool imported = false;
 };
-template <>
-inline constexpr auto described<ReportedAllocation> = Entries{
-    Field{"id", &ReportedAllocation::id},
-    Field{"job_name", &ReportedAllocation::job_name},
-    Field{"nodes", &ReportedAllocation::nodes},
-    Field{"slots_per_node", &ReportedAllocation::slots_per_node},
-    Field{"claimed_at", &ReportedAllocation::claimed_at},
-    Field{"ended_at", &ReportedAllocation::ended_at},
-    Field{"last_beat", &ReportedAllocation::last_beat},
-    Field{"imported", &ReportedAllocation::imported},
-};
+SHARDSWEEP_DESCRIBE(ReportedAllocation, id, job_name, nodes, slots_per_node, claimed_at, ended_at,
+    last_beat, imported);
 
 /// A selected trial, with measurement and evidence. Maps are `key=value` with `;` between them.
 struct ReportedTrial {
@@ -123,49 +98,12 @@ struct ReportedTrial {
   ModelSpec shape{};          ///< numbers of its model, without a name; 0: not known
   std::vector<Value> axes{};  ///< values of axes_of_trials(); NULL: not known
 };
-template <>
-inline constexpr auto described<ReportedTrial> = Entries{
-    Field{"trial_id", &ReportedTrial::trial_id},
-    Field{"sweep", &ReportedTrial::sweep},
-    Field{"trial", &ReportedTrial::trial},
-    Field{"layout", &ReportedTrial::layout},
-    Field{"model", &ReportedTrial::model},
-    Field{"seq_len", &ReportedTrial::seq_len},
-    Field{"nodes", &ReportedTrial::nodes},
-    Field{"gpus", &ReportedTrial::gpus},
-    Field{"dtype", &ReportedTrial::dtype},
-    Field{"cluster", &ReportedTrial::cluster},
-    Field{"vars", &ReportedTrial::vars},
-    Field{"global_batch", &ReportedTrial::global_batch},
-    Field{"state", &ReportedTrial::state},
-    Field{"outcome", &ReportedTrial::outcome},
-    Field{"mark", &ReportedTrial::mark},
-    Field{"cause", &ReportedTrial::cause},
-    Field{"tokens_per_s_per_gpu", &ReportedTrial::tokens_per_s_per_gpu},
-    Field{"train_step_ms", &ReportedTrial::train_step_ms},
-    Field{"train_step_ms_spread", &ReportedTrial::train_step_ms_spread},
-    Field{"mfu", &ReportedTrial::mfu},
-    Field{"peak_memory_bytes", &ReportedTrial::peak_memory_bytes},
-    Field{"predicted_tokens_per_s_per_gpu", &ReportedTrial::predicted_tokens_per_s_per_gpu},
-    Field{"predicted_memory_bytes", &ReportedTrial::predicted_memory_bytes},
-    Field{"predicted_attempt_s", &ReportedTrial::predicted_attempt_s},
-    Field{"runner", &ReportedTrial::runner},
-    Field{"runner_version", &ReportedTrial::runner_version},
-    Field{"code_hash", &ReportedTrial::code_hash},
-    Field{"started_at", &ReportedTrial::started_at},
-    Field{"ended_at", &ReportedTrial::ended_at},
-    Field{"remeasured", &ReportedTrial::remeasured},
-    Field{"n_params", &ReportedTrial::n_params},
-    Field{"power_w", &ReportedTrial::power_w},
-    Field{"gpu_seconds", &ReportedTrial::gpu_seconds},
-    Field{"hosts", &ReportedTrial::hosts},
-    Field{"software", &ReportedTrial::software},
-    Field{"phases", &ReportedTrial::phases},
-    Field{"waits", &ReportedTrial::waits},
-    Field{"memory_classes", &ReportedTrial::memory_classes},
-    Field{"evidence", &ReportedTrial::evidence},
-    Field{"files", &ReportedTrial::files},
-};
+SHARDSWEEP_DESCRIBE(ReportedTrial, trial_id, sweep, trial, layout, model, seq_len, nodes, gpus,
+    dtype, cluster, vars, global_batch, state, outcome, mark, cause, tokens_per_s_per_gpu,
+    train_step_ms, train_step_ms_spread, mfu, peak_memory_bytes, predicted_tokens_per_s_per_gpu,
+    predicted_memory_bytes, predicted_attempt_s, runner, runner_version, code_hash, started_at,
+    ended_at, remeasured, n_params, power_w, gpu_seconds, hosts, software, phases, waits,
+    memory_classes, evidence, files);
 
 /// The axes that are no fields of a trial of their own.
 [[nodiscard]] inline const std::vector<const AxisInfo*>& axes_of_trials() {

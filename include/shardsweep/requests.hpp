@@ -35,9 +35,8 @@ enum class Verb : std::uint8_t {
   learn,
   forget,
 };
-template <>
-inline constexpr std::array<std::string_view, 12> word_table<Verb>{"submit", "pause", "resume",
-    "cancel", "rerun", "stop", "clear_node", "delete", "next", "record", "learn", "forget"};
+SHARDSWEEP_WORDS(Verb, "submit", "pause", "resume", "cancel", "rerun", "stop", "clear_node",
+    "delete", "next", "record", "learn", "forget");
 
 struct Request {
   std::string id;  ///< the file's name; given by post_request

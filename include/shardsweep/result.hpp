@@ -5,6 +5,7 @@
 
 #include <shardsweep/words.hpp>
 
+#include <fmt/core.h>
 #include <tl/expected.hpp>
 
 #include <array>
@@ -26,9 +27,8 @@ enum class FaultKind : std::uint8_t {
   internal,       ///< a defect of ours: stop and say so
 };
 /// Stored in answers.
-template <>
-inline constexpr std::array<std::string_view, 8> word_table<FaultKind>{"invalid_input", "rejected",
-    "unavailable", "timed_out", "busy", "corrupt", "interrupted", "internal"};
+SHARDSWEEP_WORDS(FaultKind, "invalid_input", "rejected", "unavailable", "timed_out", "busy",
+    "corrupt", "interrupted", "internal");
 
 /// Fault outside this program, in words for the person who has to mend it.
 struct Fault {
@@ -48,6 +48,12 @@ using Result = tl::expected<T, Fault>;
 [[nodiscard]] inline tl::unexpected<Fault> fault(FaultKind kind, std::string what) {
   return tl::unexpected<Fault>(Fault{kind, std::move(what)});
 }
+/// A fault whose sentence is a format with at least one value.
+template <class First, class... Rest>
+[[nodiscard]] tl::unexpected<Fault> fault(
+    FaultKind kind, fmt::format_string<First, Rest...> format, First&& first, Rest&&... rest) {
+  return fault(kind, fmt::format(format, std::forward<First>(first), std::forward<Rest>(rest)...));
+}
 
 /// True if asking again, later, can help.
 [[nodiscard]] constexpr bool worth_retrying(FaultKind kind) {
@@ -65,6 +71,16 @@ using Result = tl::expected<T, Fault>;
     if (auto try_result_ = (expr); !try_result_) {                                  \
       return ::tl::unexpected<::shardsweep::Fault>(std::move(try_result_).error()); \
     }                                                                               \
+  } while (false)
+
+/// `SHARDSWEEP_SET(x, expr);` gives x, which is there, the value of `expr` or returns its fault. It
+/// is one statement, unlike SHARDSWEEP_ASSIGN.
+#define SHARDSWEEP_SET(target, expr)                                                \
+  do {                                                                              \
+    if (auto set_result_ = (expr); !set_result_)                                    \
+      return ::tl::unexpected<::shardsweep::Fault>(std::move(set_result_).error()); \
+    else                                                                            \
+      target = *std::move(set_result_);                                             \
   } while (false)
 
 // NOLINTBEGIN(bugprone-macro-parentheses): a declaration can't stand in parentheses.

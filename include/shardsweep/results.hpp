@@ -37,8 +37,7 @@ enum class RankedAt : std::uint8_t {
   sweep,  ///< the sweep's own: its search, repeats and finals
   now     ///< the layouts that were measured again, when that was done last
 };
-template <>
-inline constexpr std::array<std::string_view, 2> word_table<RankedAt>{"sweep", "now"};
+SHARDSWEEP_WORDS(RankedAt, "sweep", "now");
 
 /// Selection of rows. Names are sweeps, slugs, attempts (`slug.2`) or scheduler job ids.
 struct Selection {
@@ -66,9 +65,7 @@ struct RowSink {
 
 /// Summary of a cell's layouts.
 enum class Aggregate : std::uint8_t { best, median, p90, count };
-template <>
-inline constexpr std::array<std::string_view, 4> word_table<Aggregate>{
-    "best", "median", "p90", "count"};
+SHARDSWEEP_WORDS(Aggregate, "best", "median", "p90", "count");
 
 struct HeatmapRequest {
   Selection selection;

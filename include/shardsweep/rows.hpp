@@ -29,9 +29,7 @@ using AllocationId = std::int64_t;
 
 /// Stored text: active, paused, cancelled.
 enum class SweepState : std::uint8_t { active, paused, cancelled };
-template <>
-inline constexpr std::array<std::string_view, 3> word_table<SweepState>{
-    "active", "paused", "cancelled"};
+SHARDSWEEP_WORDS(SweepState, "active", "paused", "cancelled");
 
 struct SweepRow {
   SweepId id = 0;
@@ -60,27 +58,16 @@ inline constexpr auto described<SweepRow> = Entries{
     Field{"id", &SweepRow::id, Flag::key},
     Field{"name", &SweepRow::name, Flag::read},
     Field{"state", &SweepRow::state},
-    Field{"backend", &SweepRow::backend, Flag::read},
-    Field{"resolved", &SweepRow::resolved, Flag::read},
-    Field{"site", &SweepRow::site, Flag::read},
-    Field{"job_template", &SweepRow::job_template, Flag::read},
-    Field{"failed_starts", &SweepRow::failed_starts},
-    Field{"failed_nodes", &SweepRow::failed_nodes},
-    Field{"held", &SweepRow::held},
-    Field{"remeasure_at", &SweepRow::remeasure_at},
-    Field{"remeasured", &SweepRow::remeasured},
-    Field{"remeasuring", &SweepRow::remeasuring},
-    Field{"remeasured_was", &SweepRow::remeasured_was},
-    Field{"remeasured_is", &SweepRow::remeasured_is},
+    SHARDSWEEP_FLAGGED_FIELDS(Flag::read, SweepRow, backend, resolved, site, job_template),
+    SHARDSWEEP_FIELDS(SweepRow, failed_starts, failed_nodes, held, remeasure_at, remeasured,
+        remeasuring, remeasured_was, remeasured_is),
     Field{"submitted_at", &SweepRow::submitted_at, Flag::read},
 };
 
 /// Origin of a trial's cancellation: `resume` goes on with trials that were not cancelled by name.
 /// Stored text.
 enum class CancelledBy : std::uint8_t { nobody, sweep, name, budget };
-template <>
-inline constexpr std::array<std::string_view, 4> word_table<CancelledBy>{
-    "", "sweep", "name", "budget"};
+SHARDSWEEP_WORDS(CancelledBy, "", "sweep", "name", "budget");
 
 /// Axes of a layout that a trainer may refuse for its number.
 struct Degrees {
@@ -89,13 +76,7 @@ struct Degrees {
 };
 template <>
 inline constexpr auto described<Degrees> = Entries{
-    Field{"dp", &Degrees::dp, Flag::read},
-    Field{"tp", &Degrees::tp, Flag::read},
-    Field{"pp", &Degrees::pp, Flag::read},
-    Field{"cp", &Degrees::cp, Flag::read},
-    Field{"ep", &Degrees::ep, Flag::read},
-    Field{"vpp", &Degrees::vpp, Flag::read},
-    Field{"grad_accum", &Degrees::grad_accum, Flag::read},
+    SHARDSWEEP_FLAGGED_FIELDS(Flag::read, Degrees, dp, tp, pp, cp, ep, vpp, grad_accum),
 };
 
 struct TrialRow {
@@ -139,35 +120,20 @@ struct TrialRow {
 template <>
 inline constexpr auto described<TrialRow> = Entries{
     Field{"id", &TrialRow::id, Flag::key},
-    Field{"sweep", &TrialRow::sweep, Flag::read},
-    Field{"slug", &TrialRow::slug, Flag::read},
-    Field{"lane", &TrialRow::lane, Flag::read},
-    Field{"micro_batch", &TrialRow::micro_batch, Flag::read},
-    Field{"nodes", &TrialRow::nodes, Flag::read},
-    Field{"gpus", &TrialRow::gpus, Flag::read},
+    SHARDSWEEP_FLAGGED_FIELDS(Flag::read, TrialRow, sweep, slug, lane, micro_batch, nodes, gpus),
     Part{&TrialRow::degrees},
     Field{"position", &TrialRow::position, Flag::read},
     Field{"predicted_attempt_s", &TrialRow::predicted_s, Flag::read},
     Field{"state", &TrialRow::state},
     Field{"outcome", &TrialRow::outcome, Flag::as_null},
-    Field{"cause", &TrialRow::cause},
-    Field{"charged", &TrialRow::charged},
-    Field{"elsewhere", &TrialRow::elsewhere},
-    Field{"attempts", &TrialRow::attempts},
+    SHARDSWEEP_FIELDS(TrialRow, cause, charged, elsewhere, attempts),
     Field{"last_outcome", &TrialRow::last, Flag::read | Flag::as_null},
     Field{"hidden", &TrialRow::hidden, Flag::read},
     Field{"prior", &TrialRow::prior, Flag::as_null},
-    Field{"prior_cause", &TrialRow::prior_cause},
-    Field{"cancelled_by", &TrialRow::cancelled_by},
-    Field{"fragmented", &TrialRow::fragmented},
-    Field{"expandable", &TrialRow::expandable},
+    SHARDSWEEP_FIELDS(TrialRow, prior_cause, cancelled_by, fragmented, expandable),
     Field{"final_of", &TrialRow::final_of, Flag::read | Flag::as_null},
-    Field{"final_round", &TrialRow::final_round, Flag::read},
-    Field{"final_set", &TrialRow::final_set, Flag::read},
-    Field{"final_avoid", &TrialRow::final_avoid, Flag::read},
-    Field{"side", &TrialRow::side, Flag::read},
-    Field{"again", &TrialRow::again, Flag::read},
-    Field{"software", &TrialRow::software, Flag::read},
+    SHARDSWEEP_FLAGGED_FIELDS(
+        Flag::read, TrialRow, final_round, final_set, final_avoid, side, again, software),
 };
 
 struct AttemptRow {
@@ -200,31 +166,17 @@ struct AttemptRow {
 template <>
 inline constexpr auto described<AttemptRow> = Entries{
     Field{"id", &AttemptRow::id, Flag::key},
-    Field{"trial", &AttemptRow::trial},
-    Field{"number", &AttemptRow::number},
-    Field{"allocation", &AttemptRow::allocation},
-    Field{"nonce", &AttemptRow::nonce},
-    Field{"dir", &AttemptRow::dir},
-    Field{"state", &AttemptRow::state},
-    Field{"revoked", &AttemptRow::revoked},
+    SHARDSWEEP_FIELDS(AttemptRow, trial, number, allocation, nonce, dir, state, revoked),
     Part{&AttemptRow::ending},
-    Field{"counted", &AttemptRow::counted},
-    Field{"started_at", &AttemptRow::started_at},
-    Field{"ended_at", &AttemptRow::ended_at},
+    SHARDSWEEP_FIELDS(AttemptRow, counted, started_at, ended_at),
     Field{"leader", &AttemptRow::leader, Flag::as_null},
-    Field{"leader_step_ms", &AttemptRow::leader_step_ms},
-    Field{"give_up_above_ms", &AttemptRow::give_up_above_ms},
-    Field{"expandable", &AttemptRow::expandable},
-    Field{"environment", &AttemptRow::environment},
-    Field{"image_digest", &AttemptRow::image_digest},
-    Field{"code_hash", &AttemptRow::code_hash},
+    SHARDSWEEP_FIELDS(AttemptRow, leader_step_ms, give_up_above_ms, expandable, environment,
+        image_digest, code_hash),
 };
 
 /// How far a submission has come. Stored text.
 enum class Submission : std::uint8_t { committed, accepted, unknown, refused };
-template <>
-inline constexpr std::array<std::string_view, 4> word_table<Submission>{
-    "committed", "accepted", "unknown", "refused"};
+SHARDSWEEP_WORDS(Submission, "committed", "accepted", "unknown", "refused");
 
 struct AllocationRow {
   AllocationId id = 0;
@@ -285,44 +237,11 @@ template <>
 inline constexpr auto described<AllocationRow> = Entries{
     Field{"id", &AllocationRow::id, Flag::key},
     Field{"sweep", &AllocationRow::sweep, Flag::as_null},
-    Field{"token", &AllocationRow::token},
-    Field{"job_name", &AllocationRow::job_name},
-    Field{"job_id", &AllocationRow::job_id},
-    Field{"dir", &AllocationRow::dir},
-    Field{"backend", &AllocationRow::backend},
-    Field{"nodes", &AllocationRow::nodes},
-    Field{"slots_per_node", &AllocationRow::slots_per_node},
-    Field{"state", &AllocationRow::state},
-    Field{"submission", &AllocationRow::submission},
-    Field{"job_state", &AllocationRow::job_state},
-    Field{"created_at", &AllocationRow::created_at},
-    Field{"claimed_at", &AllocationRow::claimed_at},
-    Field{"last_beat", &AllocationRow::last_beat},
-    Field{"from_lead_n", &AllocationRow::from_lead_n},
-    Field{"said_bye", &AllocationRow::said_bye},
-    Field{"draining", &AllocationRow::draining},
-    Field{"end_reason", &AllocationRow::end_reason},
-    Field{"end_outcome", &AllocationRow::end_outcome},
-    Field{"detail", &AllocationRow::detail},
-    Field{"time_limit_s", &AllocationRow::time_limit_s},
-    Field{"started", &AllocationRow::started},
-    Field{"gave_back", &AllocationRow::gave_back},
-    Field{"deferrals", &AllocationRow::deferrals},
-    Field{"submit_after", &AllocationRow::submit_after},
-    Field{"resubmissions", &AllocationRow::resubmissions},
-    Field{"missing", &AllocationRow::missing},
-    Field{"missing_since", &AllocationRow::missing_since},
-    Field{"running_since", &AllocationRow::running_since},
-    Field{"deadline", &AllocationRow::deadline},
-    Field{"quiet_since", &AllocationRow::quiet_since},
-    Field{"control_since", &AllocationRow::control_since},
-    Field{"host", &AllocationRow::host},
-    Field{"pid", &AllocationRow::pid},
-    Field{"pid_start", &AllocationRow::pid_start},
-    Field{"ended_at", &AllocationRow::ended_at},
-    Field{"hold", &AllocationRow::hold},
-    Field{"final_set", &AllocationRow::final_set},
-    Field{"avoid", &AllocationRow::avoid},
+    SHARDSWEEP_FIELDS(AllocationRow, token, job_name, job_id, dir, backend, nodes, slots_per_node,
+        state, submission, job_state, created_at, claimed_at, last_beat, from_lead_n, said_bye,
+        draining, end_reason, end_outcome, detail, time_limit_s, started, gave_back, deferrals,
+        submit_after, resubmissions, missing, missing_since, running_since, deadline, quiet_since,
+        control_since, host, pid, pid_start, ended_at, hold, final_set, avoid),
 };
 
 // ---- the clock by which the rows are written
@@ -339,9 +258,7 @@ struct ClockRow {
 
 /// Stored text. In probation a short run decides.
 enum class NodeState : std::uint8_t { trusted, quarantined, probation };
-template <>
-inline constexpr std::array<std::string_view, 3> word_table<NodeState>{
-    "trusted", "quarantined", "probation"};
+SHARDSWEEP_WORDS(NodeState, "trusted", "quarantined", "probation");
 
 /// One thing that speaks against a node.
 struct NodeCharge {
@@ -357,13 +274,9 @@ struct NodeCharge {
 };
 template <>
 inline constexpr auto described<NodeCharge> = Entries{
-    Field{"at", &NodeCharge::at},
-    Field{"kind", &NodeCharge::kind},
-    Field{"trial", &NodeCharge::trial, Flag::as_null},
-    Field{"attempt", &NodeCharge::attempt, Flag::as_null},
-    Field{"detail", &NodeCharge::detail},
-    Field{"ratio", &NodeCharge::ratio},
-    Field{"peers", &NodeCharge::peers},
+    SHARDSWEEP_FIELDS(NodeCharge, at, kind),
+    SHARDSWEEP_FLAGGED_FIELDS(Flag::as_null, NodeCharge, trial, attempt),
+    SHARDSWEEP_FIELDS(NodeCharge, detail, ratio, peers),
 };
 
 struct NodeRow {
@@ -379,11 +292,7 @@ struct NodeRow {
 template <>
 inline constexpr auto described<NodeRow> = Entries{
     Field{"node", &NodeRow::node, Flag::key},
-    Field{"state", &NodeRow::state},
-    Field{"since", &NodeRow::since},
-    Field{"until", &NodeRow::until},
-    Field{"reason", &NodeRow::reason},
-    Field{"failed_probes", &NodeRow::failed_probes},
+    SHARDSWEEP_FIELDS(NodeRow, state, since, until, reason, failed_probes),
 };
 
 // ---- controls
@@ -395,8 +304,7 @@ enum class ControlTime : std::uint8_t {
   end,
   check,  ///< check of one node, before all else: the allocation's first act
 };
-template <>
-inline constexpr std::array<std::string_view, 3> word_table<ControlTime>{"start", "end", "check"};
+SHARDSWEEP_WORDS(ControlTime, "start", "end", "check");
 
 /// Result of a sweep's control in an allocation (fleet/control.hpp).
 struct ControlRow {
@@ -426,26 +334,13 @@ struct ControlRow {
 };
 template <>
 inline constexpr auto described<ControlRow> = Entries{
-    Field{"allocation", &ControlRow::allocation, Flag::key},
-    Field{"time", &ControlRow::time, Flag::key},
-    Field{"node", &ControlRow::node, Flag::key},
-    Field{"sweep", &ControlRow::sweep},
-    Field{"nodes", &ControlRow::nodes},
-    Field{"tokens_per_s", &ControlRow::tokens_per_s_per_gpu},  // stored words stay: per GPU too
+    SHARDSWEEP_FLAGGED_FIELDS(Flag::key, ControlRow, allocation, time, node),
+    SHARDSWEEP_FIELDS(ControlRow, sweep, nodes),
+    Field{"tokens_per_s", &ControlRow::tokens_per_s_per_gpu},
+    // stored words stay: per GPU too
     Field{"ratio", &ControlRow::ratio},
-    Field{"busbw_bytes_per_s", &ControlRow::busbw_bytes_per_s},
-    Field{"network_ratio", &ControlRow::network_ratio},
-    Field{"gpu_seconds", &ControlRow::gpu_seconds},
-    Field{"cause", &ControlRow::cause},
-    Field{"at", &ControlRow::at},
-    Field{"device", &ControlRow::device},
-    Field{"gemm_flops", &ControlRow::gemm_flops},
-    Field{"sm_clock_mhz", &ControlRow::sm_clock_mhz},
-    Field{"host_free", &ControlRow::host_free},
-    Field{"gpu_used_bytes", &ControlRow::gpu_used_bytes},
-    Field{"seconds", &ControlRow::seconds},
-    Field{"unmade", &ControlRow::unmade},
-    Field{"blamed", &ControlRow::blamed},
+    SHARDSWEEP_FIELDS(ControlRow, busbw_bytes_per_s, network_ratio, gpu_seconds, cause, at, device,
+        gemm_flops, sm_clock_mhz, host_free, gpu_used_bytes, seconds, unmade, blamed),
 };
 
 }  // namespace shardsweep

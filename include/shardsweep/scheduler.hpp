@@ -10,7 +10,6 @@
 #include <poll.h>
 
 #include <array>
-#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -36,21 +35,17 @@ struct AllocationRequest {
 
 /// Stored text.
 enum class JobState : std::uint8_t { pending, running, ended, unknown };
-template <>
-inline constexpr std::array<std::string_view, 4> word_table<JobState>{
-    "pending", "running", "ended", "unknown"};
+SHARDSWEEP_WORDS(JobState, "pending", "running", "ended", "unknown");
 
 /// Part that clean looks have not found: the job itself, or why it has ended. Stored text;
 /// `nothing` is the empty word.
 enum class Missing : std::uint8_t { nothing, job, account };
-template <>
-inline constexpr std::array<std::string_view, 3> word_table<Missing>{"", "job", "account"};
+SHARDSWEEP_WORDS(Missing, "", "job", "account");
 
 /// Person who keeps a job from running, apart from what the job waits for. Stored text; `nobody` is
 /// the empty word.
 enum class Hold : std::uint8_t { nobody, user, suspended };
-template <>
-inline constexpr std::array<std::string_view, 3> word_table<Hold>{"", "user", "suspended"};
+SHARDSWEEP_WORDS(Hold, "", "user", "suspended");
 
 /// How a submitted allocation is known again.
 struct AllocationHandle {

@@ -19,8 +19,7 @@ enum class SideRun : std::uint8_t {
   profile,  ///< run of a cell's winner: its first rank runs under a profiler
   memory,   ///< run of a layout that ran out of memory: PyTorch's memory snapshot is written
 };
-template <>
-inline constexpr std::array<std::string_view, 3> word_table<SideRun>{"", "profile", "memory"};
+SHARDSWEEP_WORDS(SideRun, "", "profile", "memory");
 
 /// Side runs that a sweep asks for.
 struct SideRuns {

@@ -46,24 +46,10 @@ struct TrainerRun {
 };
 template <>
 inline constexpr auto described<TrainerRun> = Entries{
-    Field{"log", &TrainerRun::log},
-    Field{"patterns", &TrainerRun::patterns},
-    Field{"per_node", &TrainerRun::per_node},
-    Field{"directory", &TrainerRun::directory},
-    Field{"warmup", &TrainerRun::warmup},
-    Field{"steps", &TrainerRun::steps},
-    Field{"dp", &TrainerRun::dp},
-    Field{"tp", &TrainerRun::tp},
-    Field{"pp", &TrainerRun::pp},
-    Field{"cp", &TrainerRun::cp},
-    Field{"seq_len", &TrainerRun::seq_len},
-    Field{"tokens_per_step", &TrainerRun::tokens_per_step},
-    Field{"vocab", &TrainerRun::vocab, Flag::optional},
-    Field{"parameters", &TrainerRun::parameters, Flag::optional},
-    Field{"unchecked", &TrainerRun::unchecked, Flag::optional},
-    Field{"axes", &TrainerRun::axes, Flag::optional},
-    Field{"fake_world", &TrainerRun::fake_world, Flag::optional},
-    Field{"fake_rank", &TrainerRun::fake_rank, Flag::optional},
+    SHARDSWEEP_FIELDS(TrainerRun, log, patterns, per_node, directory, warmup, steps, dp, tp, pp, cp,
+        seq_len, tokens_per_step),
+    SHARDSWEEP_FLAGGED_FIELDS(
+        Flag::optional, TrainerRun, vocab, parameters, unchecked, axes, fake_world, fake_rank),
 };
 
 /// Limits of an attempt whose user has set none: hangs alone.
@@ -122,32 +108,12 @@ struct AttemptSpec {
 };
 template <>
 inline constexpr auto described<AttemptSpec> = Entries{
-    Field{"attempt", &AttemptSpec::attempt},
-    Field{"trial", &AttemptSpec::trial},
-    Field{"nonce", &AttemptSpec::nonce},
-    Field{"token", &AttemptSpec::token},
-    Field{"world", &AttemptSpec::world},
-    Field{"ranks_per_node", &AttemptSpec::ranks_per_node},
-    Field{"argv", &AttemptSpec::argv},
-    Field{"env", &AttemptSpec::env},
-    Field{"secrets", &AttemptSpec::secrets, Flag::optional},
-    Field{"secrets_file", &AttemptSpec::secrets_file, Flag::optional},
+    SHARDSWEEP_FIELDS(AttemptSpec, attempt, trial, nonce, token, world, ranks_per_node, argv, env),
+    SHARDSWEEP_FLAGGED_FIELDS(Flag::optional, AttemptSpec, secrets, secrets_file),
     Part{&AttemptSpec::limits},
-    Field{"rules", &AttemptSpec::rules, Flag::optional},
-    Field{"predicted_s", &AttemptSpec::predicted_s, Flag::optional},
-    Field{"slow_limit_s", &AttemptSpec::slow_limit_s, Flag::optional},
-    Field{"group", &AttemptSpec::group, Flag::optional},
-    Field{"nccl_debug", &AttemptSpec::nccl_debug, Flag::optional},
-    Field{"trainer", &AttemptSpec::trainer, Flag::optional},
-    Field{"container", &AttemptSpec::container, Flag::optional},
-    Field{"expandable_segments", &AttemptSpec::expandable_segments, Flag::optional},
-    Field{"programs", &AttemptSpec::programs, Flag::optional},
-    Field{"code_hash", &AttemptSpec::code_hash, Flag::optional},
-    Field{"give_up_above_ms", &AttemptSpec::give_up_above_ms, Flag::optional},
-    Field{"warmup", &AttemptSpec::warmup, Flag::optional},
-    Field{"tokens_per_step", &AttemptSpec::tokens_per_step, Flag::optional},
-    Field{"watch_pace", &AttemptSpec::watch_pace, Flag::optional},
-    Field{"side", &AttemptSpec::side, Flag::optional},
+    SHARDSWEEP_FLAGGED_FIELDS(Flag::optional, AttemptSpec, rules, predicted_s, slow_limit_s, group,
+        nccl_debug, trainer, container, expandable_segments, programs, code_hash, give_up_above_ms,
+        warmup, tokens_per_step, watch_pace, side),
 };
 
 /// First line of an allocation's life, `allocation.json` in its folder.
@@ -167,15 +133,9 @@ struct AllocationSpec {
 };
 template <>
 inline constexpr auto described<AllocationSpec> = Entries{
-    Field{"token", &AllocationSpec::token},
-    Field{"job_name", &AllocationSpec::job_name},
-    Field{"nodes", &AllocationSpec::nodes},
-    Field{"slots_per_node", &AllocationSpec::slots_per_node},
-    Field{"launch", &AllocationSpec::launch},
+    SHARDSWEEP_FIELDS(AllocationSpec, token, job_name, nodes, slots_per_node, launch),
     Part{&AllocationSpec::limits},
-    Field{"grace_s", &AllocationSpec::grace_s, Flag::optional},
-    Field{"gpu", &AllocationSpec::gpu, Flag::optional},
-    Field{"check", &AllocationSpec::check, Flag::optional},
+    SHARDSWEEP_FLAGGED_FIELDS(Flag::optional, AllocationSpec, grace_s, gpu, check),
 };
 
 }  // namespace shardsweep

@@ -168,9 +168,7 @@ struct KnowledgeText {
   std::string name;  ///< name derived from its content
   std::string text;
 };
-template <>
-inline constexpr auto described<KnowledgeText> =
-    Entries{Field{"name", &KnowledgeText::name}, Field{"text", &KnowledgeText::text}};
+SHARDSWEEP_DESCRIBE(KnowledgeText, name, text);
 
 class Store {
  public:

@@ -11,9 +11,13 @@
 
 namespace shardsweep {
 
-/// The words of an enumeration, in the order of its values. Each enumeration specialises it.
+/// The words of an enumeration, in the order of its values. Each enumeration specialises it by
+/// SHARDSWEEP_WORDS(Enum, "word", …).
 template <class Enum>
 inline constexpr std::array<std::string_view, 0> word_table{};
+#define SHARDSWEEP_WORDS(Enum, ...) \
+  template <>                       \
+  inline constexpr auto word_table<Enum> = std::to_array<std::string_view>({__VA_ARGS__})
 
 template <class Enum>
 concept Worded = std::is_enum_v<Enum> &&(word_table<Enum>.size() > 0);

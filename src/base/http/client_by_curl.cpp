@@ -99,17 +99,15 @@ struct Transfer {
 Result<Response> read_answer(const Transfer& transfer, Result<CommandOutput> output) {
   if (!output) return tl::unexpected<Fault>(output.error());
   if (output->truncated) {
-    return fault(FaultKind::timed_out,
-        fmt::format(
-            "the answer to {} is larger than {} MiB", transfer.path, transfer.most_bytes >> 20));
+    return fault(FaultKind::timed_out, "the answer to {} is larger than {} MiB", transfer.path,
+        transfer.most_bytes >> 20);
   }
   if (output->exit_code != 0) {
     return fault(kind_of(output->exit_code),
         fmt::format("{}: {}", transfer.path, output->err.substr(0, output->err.find('\n'))));
   }
   const auto status = transfer.body->status();
-  if (!status)
-    return fault(FaultKind::timed_out, fmt::format("{}: curl told no status", transfer.path));
+  if (!status) return fault(FaultKind::timed_out, "{}: curl told no status", transfer.path);
   return Response{*status, std::move(output->out)};
 }
 

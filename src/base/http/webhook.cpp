@@ -14,10 +14,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdint>
 #include <deque>
-#include <map>
-#include <string_view>
 #include <utility>
 
 namespace shardsweep {
@@ -39,19 +36,18 @@ std::chrono::seconds pause_after(int tries) {
 /// One line from a file that nobody else may read.
 Result<std::string> read_secret(const std::string& path) {
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (file < 0) return fault(FaultKind::unavailable, fmt::format("'{}' can't be read", path));
+  if (file < 0) return fault(FaultKind::unavailable, "'{}' can't be read", path);
   struct stat about {};
   std::string text(longest_secret, '\0');
   const bool regular = ::fstat(file, &about) == 0 && S_ISREG(about.st_mode);
   const ssize_t got = regular ? ::read(file, text.data(), text.size()) : -1;
   ::close(file);
-  if (got < 0) return fault(FaultKind::unavailable, fmt::format("'{}' can't be read", path));
+  if (got < 0) return fault(FaultKind::unavailable, "'{}' can't be read", path);
   if ((about.st_mode & 077U) != 0)
-    return fault(
-        FaultKind::rejected, fmt::format("'{}' can be read by others: chmod 600 it", path));
+    return fault(FaultKind::rejected, "'{}' can be read by others: chmod 600 it", path);
   text.resize(static_cast<std::size_t>(got));
   text.resize(std::min(text.find_first_of("\r\n"), text.size()));
-  if (text.empty()) return fault(FaultKind::rejected, fmt::format("'{}' is empty", path));
+  if (text.empty()) return fault(FaultKind::rejected, "'{}' is empty", path);
   return text;
 }
 
@@ -128,9 +124,7 @@ class Webhook final : public Notifier {
 
   Result<http::Request> prepare(const Notice& notice) {
     std::string url = settings_.url;
-    if (!settings_.url_file.empty()) {
-      SHARDSWEEP_ASSIGN(url, read_secret(settings_.url_file));
-    }
+    if (!settings_.url_file.empty()) SHARDSWEEP_SET(url, read_secret(settings_.url_file));
     SHARDSWEEP_ASSIGN(const Address address, parse_address(url));
     http::Request request{.path = address.path, .method = "POST", .body = body_of(notice)};
     request.limit_s = answer_limit_s;
@@ -138,8 +132,8 @@ class Webhook final : public Notifier {
     if (!settings_.header_file.empty()) {
       SHARDSWEEP_ASSIGN(std::string header, read_secret(settings_.header_file));
       if (header.find(": ") == std::string::npos)
-        return fault(FaultKind::rejected,
-            fmt::format("'{}' has no header: write 'Name: value'", settings_.header_file));
+        return fault(
+            FaultKind::rejected, "'{}' has no header: write 'Name: value'", settings_.header_file);
       request.headers.push_back(std::move(header));
     }
     path_ = address.path;

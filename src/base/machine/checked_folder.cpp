@@ -155,15 +155,14 @@ Result<CheckedFolder> CheckedFolder::open(const fs::path& folder, FolderUse use)
   SHARDSWEEP_ASSIGN(const Descriptor found, Walk(folder).to_end(about));
   if (!S_ISDIR(about.st_mode))
     return refused(
-        "'{}' is {}, where a folder of the database is expected. Remove it, or use "
-        "another --db.",
+        "'{}' is {}, where a folder of the database is expected. Remove it, or use another --db.",
         shown(folder), kind_of(about.st_mode));
   Descriptor opened(::openat(found.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!opened.valid()) return errno_error("cannot open " + shown(folder));
   if (use == FolderUse::change && !is_ours(about.st_uid, opened.get()))
     return refused(
-        "the folder '{}' belongs to another user (uid {}), who could run programs as "
-        "you through it. Use a --db of your own.",
+        "the folder '{}' belongs to another user (uid {}), who could run programs as you through "
+        "it. Use a --db of your own.",
         shown(folder), about.st_uid);
   const bool open_to_others = about.st_uid == ::geteuid() && (about.st_mode & by_others) != 0;
   if (open_to_others && ::fchmod(opened.get(), about.st_mode & 07777 & ~by_others) != 0 &&
@@ -178,8 +177,8 @@ Result<CheckedFolder> CheckedFolder::make(const fs::path& folder) {
   if (!error && ::mkdir(folder.c_str(), owner_alone) != 0 && errno != EEXIST)
     error = {errno, std::system_category()};
   if (error)
-    return fault(FaultKind::unavailable,
-        fmt::format("cannot make folder '{}': {}", shown(folder), error.message()));
+    return fault(
+        FaultKind::unavailable, "cannot make folder '{}': {}", shown(folder), error.message());
   return open(folder);
 }
 
@@ -199,8 +198,7 @@ Result<void> CheckedFolder::check_file(
         path, about.st_uid);
   if (written && about.st_nlink > 1)
     return refused(
-        "'{}' has {} names (hard links): writing it would change a file elsewhere. "
-        "Remove it.",
+        "'{}' has {} names (hard links): writing it would change a file elsewhere. Remove it.",
         path, about.st_nlink);
   return {};
 }

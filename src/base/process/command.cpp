@@ -20,7 +20,6 @@
 #include <boost/process/group.hpp>
 #include <boost/process/io.hpp>
 #include <boost/process/posix.hpp>
-#include <fmt/format.h>
 
 #include <signal.h>
 #include <stdlib.h>
@@ -122,9 +121,8 @@ struct RunningCommand::State {
     if (running || !has_output) {
       if (now < expires) return std::nullopt;
       end_group();
-      return fault(FaultKind::timed_out,
-          fmt::format("'{}' gave no answer within {:g} s", name,
-              std::chrono::duration<double>(options.deadline).count()));
+      return fault(FaultKind::timed_out, "'{}' gave no answer within {:g} s", name,
+          std::chrono::duration<double>(options.deadline).count());
     }
     if (refused) return tl::unexpected<Fault>(*refused);
     const int status = child.native_exit_code();
@@ -168,7 +166,7 @@ Result<RunningCommand> RunningCommand::start(
       ? find_on_path(argv[0])
       : std::filesystem::path(argv[0]);
   if (program.empty()) {
-    return fault(FaultKind::unavailable, fmt::format("'{}' is not on PATH", argv[0]));
+    return fault(FaultKind::unavailable, "'{}' is not on PATH", argv[0]);
   }
   auto state = std::make_unique<State>(options, argv[0]);
   std::error_code error;
@@ -181,8 +179,8 @@ Result<RunningCommand> RunningCommand::start(
       state->group, environment_of(options), error,
       bp::extend::on_exec_setup = [](auto&) { reset_signals(); });
   if (error) {
-    return fault(FaultKind::unavailable,
-        fmt::format("cannot start '{}': {}", program.string(), error.message()));
+    return fault(
+        FaultKind::unavailable, "cannot start '{}': {}", program.string(), error.message());
   }
   state->ended = open_pidfd(state->child.id());
   state->read(state->out_pipe, state->out_buffer, state->output.out);

@@ -4,8 +4,6 @@
 
 #include <shardsweep/command.hpp>
 
-#include <fmt/format.h>
-
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
@@ -68,8 +66,7 @@ Result<pid_t> spawn_detached(
   const int error = ::posix_spawn(
       &pid, arguments[0], &settings.files, &settings.attributes, arguments.data(), environ);
   if (error != 0) {
-    return fault(FaultKind::unavailable,
-        fmt::format("cannot start '{}': {}", argv[0], std::strerror(error)));
+    return fault(FaultKind::unavailable, "cannot start '{}': {}", argv[0], std::strerror(error));
   }
   return pid;
 }

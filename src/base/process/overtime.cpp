@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <shardsweep/overtime.hpp>
+#include <shardsweep/command.hpp>
 
 #include <unistd.h>
 

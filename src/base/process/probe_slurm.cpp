@@ -3,8 +3,6 @@
 #include <shardsweep/backends.hpp>
 #include <shardsweep/command.hpp>
 
-#include <fmt/format.h>
-
 namespace shardsweep {
 
 Result<void> probe_slurm() {
@@ -21,14 +19,12 @@ Result<void> probe_slurm() {
   if (answer->err.find("Could not establish a configuration source") != std::string::npos ||
       answer->err.find("resolve_ctls_from_dns_srv") != std::string::npos) {
     return fault(FaultKind::unavailable,
-        "Slurm is installed here, but no cluster is configured: sinfo finds no "
-        "slurm.conf");
+        "Slurm is installed here, but no cluster is configured: sinfo finds no slurm.conf");
   }
   if (answer->exit_code != 0) {
     const std::string said = answer->err.substr(0, answer->err.find('\n'));
-    return fault(FaultKind::unavailable,
-        fmt::format("Slurm does not answer: sinfo ended with {}: {}", answer->exit_code,
-            said.empty() ? "no message" : said));
+    return fault(FaultKind::unavailable, "Slurm does not answer: sinfo ended with {}: {}",
+        answer->exit_code, said.empty() ? "no message" : said);
   }
   return {};
 }

@@ -380,8 +380,7 @@ Result<Ended> serve(const ServerSetup& serving) {
     house.open();
     return house.stay();
   } catch (const boost::system::system_error& error) {
-    return fault(FaultKind::unavailable,
-        fmt::format("127.0.0.1:{}: {}", serving.port, error.code().message()));
+    return fault(FaultKind::unavailable, "127.0.0.1:{}: {}", serving.port, error.code().message());
   }
 }
 

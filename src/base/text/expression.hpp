@@ -9,7 +9,6 @@
 #include <shardsweep/result.hpp>
 
 #include <functional>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text taken apart.
+// Text taken apart, and put together.
 #pragma once
 
 #include <charconv>
+#include <functional>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <system_error>
 #include <vector>
@@ -15,6 +17,18 @@ namespace shardsweep {
 
 /// Pieces between the marks: one more than there are marks.
 [[nodiscard]] std::vector<std::string_view> split(std::string_view text, char mark);
+
+/// Texts of the items with `separator` between them. `text_of` is a function or a member.
+template <class Items, class TextOf>
+[[nodiscard]] std::string join_texts(
+    const Items& items, std::string_view separator, const TextOf& text_of) {
+  std::string all;
+  for (const auto& item : items) {
+    if (!all.empty()) all += separator;
+    all += std::invoke(text_of, item);
+  }
+  return all;
+}
 
 /// Reads the whole text as a number in plain form; empty if it is anything else, or too large.
 template <class Number>

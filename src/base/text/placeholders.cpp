@@ -202,8 +202,8 @@ std::string with_known(std::string_view computation, const Placeholders& values)
 Result<void> check_name(std::string_view name, const std::vector<std::string_view>& names) {
   if (std::find(names.begin(), names.end(), name) != names.end()) return {};
   return fault(FaultKind::invalid_input,
-      fmt::format("unknown placeholder {{{}}}{} Write {{{{{}}}}} for the text itself.", name,
-          nearest(name, names).empty() ? "." : did_you_mean(name, names), name));
+      "unknown placeholder {{{}}}{} Write {{{{{}}}}} for the text itself.", name,
+      nearest(name, names).empty() ? "." : did_you_mean(name, names), name);
 }
 
 Result<void> check_piece(
@@ -218,9 +218,8 @@ Result<void> check_piece(
   };
   if (std::none_of(there.begin(), there.end(), is_ours)) return {};
   const auto refuse = [&](const std::string& what) {
-    return fault(FaultKind::invalid_input,
-        fmt::format("placeholder {}: {} Write {{{}}} for the text itself.", whole,
-            what.ends_with('?') ? what : what + ".", whole));
+    return fault(FaultKind::invalid_input, "placeholder {}: {} Write {{{}}} for the text itself.",
+        whole, what.ends_with('?') ? what : what + ".", whole);
   };
   const auto read = names_of_expression(piece.condition);
   if (!read) return refuse(read.error().what);
@@ -251,9 +250,9 @@ Result<void> check_placeholders(std::string_view text, const std::vector<std::st
     also(check_placeholders(piece.no, names));
     if (find_outside(piece.no, ':') != std::string_view::npos)
       also(fault(FaultKind::invalid_input,
-          fmt::format("placeholder {} has more than one ':'; one separates the text for 'holds' "
-                      "from the text for 'does not'",
-              whole)));
+          "placeholder {} has more than one ':'; one separates the text for 'holds' from the text "
+          "for 'does not'",
+          whole));
   });
   return checked;
 }
@@ -285,8 +284,7 @@ Result<void> check_computed(std::string_view text, const Placeholders& values) {
     if (piece.is_double || !checked) return;
     const auto value = value_of(piece, values);
     if (!value) {
-      checked = fault(
-          FaultKind::invalid_input, fmt::format("placeholder {}: {}", whole, value.error().what));
+      checked = fault(FaultKind::invalid_input, "placeholder {}: {}", whole, value.error().what);
     } else if (*value && piece.yes) {
       checked = check_computed(holds(**value) ? *piece.yes : piece.no, values);
     }

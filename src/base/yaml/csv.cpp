@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "yaml/csv.hpp"
 
-#include <fmt/format.h>
+#include "yaml/readers.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -20,14 +20,12 @@ class CsvParser {
       if (skip_line_end()) continue;
       SHARDSWEEP_ASSIGN(auto row, parse_row());
       if (!rows.empty() && row.size() != rows.front().size()) {
-        return tl::unexpected(fault_at(row.front(),
-            fmt::format(
-                "this row has {} cells, but the header has {}", row.size(), rows.front().size())));
+        return refuse(row.front(), "this row has {} cells, but the header has {}", row.size(),
+            rows.front().size());
       }
       cells_ += row.size();
       if (cells_ > limits_.cells) {
-        return tl::unexpected(
-            fault_at(row.front(), fmt::format("the table has more than {} cells", limits_.cells)));
+        return refuse(row.front(), "the table has more than {} cells", limits_.cells);
       }
       rows.push_back(std::move(row));
     }
@@ -64,7 +62,7 @@ class CsvParser {
       cell.kind = cell.text.empty() ? YamlNode::Kind::null : YamlNode::Kind::scalar;
     }
     if (cell.text.size() > most_scalar_bytes)
-      return tl::unexpected(fault_at(cell, "this cell is longer than 64 KiB"));
+      return refuse(cell, "this cell is longer than 64 KiB");
     return cell;
   }
 
@@ -79,7 +77,7 @@ class CsvParser {
       cell.text += text_[at_];
       if (text_[at_] == '\n') start_line(at_ + 1);
     }
-    return tl::unexpected(fault_at(cell, "this quote is never closed"));
+    return refuse(cell, "this quote is never closed");
   }
 
   /// Past one line's end, if there is one here. A lone carriage return ends a line too.

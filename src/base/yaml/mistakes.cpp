@@ -17,6 +17,10 @@ void Mistakes::add(const YamlNode& at, Fault fault) {
   add(*at.source, at.line, at.column, std::move(fault));
 }
 
+void Mistakes::add(const YamlNode& at, std::string_view what) {
+  add(at, at.source->fault_at(at.line, at.column, what));
+}
+
 void Mistakes::add(const Source& source, int line, int column, Fault fault) {
   if (noted_.size() >= most_mistakes_kept || !words_.insert(fault.what).second) return;
   noted_.push_back({index_of(source), line, column, std::move(fault)});

@@ -8,6 +8,8 @@
 
 #include <shardsweep/result.hpp>
 
+#include <fmt/core.h>
+
 #include <cstddef>
 #include <optional>
 #include <set>
@@ -28,6 +30,12 @@ class Mistakes {
 
   /// Notes `fault`, which `at` is guilty of. The same words are noted once.
   void add(const YamlNode& at, Fault fault);
+  void add(const YamlNode& at, std::string_view what);
+  template <class First, class... Rest>
+  void add(
+      const YamlNode& at, fmt::format_string<First, Rest...> what, First&& first, Rest&&... rest) {
+    add(at, fmt::format(what, std::forward<First>(first), std::forward<Rest>(rest)...));
+  }
   void add(const Source& source, int line, int column, Fault fault);
   /// The value, or nothing and the fault is noted.
   template <class T>

@@ -22,13 +22,11 @@ constexpr std::size_t most_value_bytes = 32768;  // limit of a variable
 /// A plain scalar, for numbers and booleans: quotes say that a text was meant.
 Result<std::string_view> plain(const YamlNode& node, std::string_view what, std::string_view kind) {
   if (node.kind != YamlNode::Kind::scalar) {
-    return refuse(node, fmt::format("expected {} for '{}', got {}", kind, what, describe(node)));
+    return refuse(node, "expected {} for '{}', got {}", kind, what, describe(node));
   }
   if (node.quoted) {
-    return refuse(node,
-        fmt::format("expected {} for '{}', got the text {}; remove the "
-                    "quotes",
-            kind, what, in_quotes(node.text)));
+    return refuse(node, "expected {} for '{}', got the text {}; remove the quotes", kind, what,
+        in_quotes(node.text));
   }
   return std::string_view(node.text);
 }
@@ -42,12 +40,12 @@ Result<T> placed(const YamlNode& node, Parsed<T> parsed) {
 Result<void> check_variable(const YamlNode& key) {
   if (!is_environment_name(key.text) || key.text.size() > most_text_bytes) {
     return refuse(key,
-        fmt::format("{} is not a valid name for an environment variable; use letters, digits and "
-                    "'_', and do not begin with a digit",
-            in_quotes(key.text)));
+        "{} is not a valid name for an environment variable; use letters, digits and '_', and do "
+        "not begin with a digit",
+        in_quotes(key.text));
   }
   const auto reason = owned_variable(key.text);
-  if (!reason.empty()) return refuse(key, fmt::format("'{}' cannot be set; {}", key.text, reason));
+  if (!reason.empty()) return refuse(key, "'{}' cannot be set; {}", key.text, reason);
   return {};
 }
 
@@ -64,7 +62,7 @@ std::string_view owned_variable(std::string_view name) {
 }
 
 tl::unexpected<Fault> refuse(const YamlNode& node, std::string_view what) {
-  return tl::unexpected(fault_at(node, what));
+  return tl::unexpected(node.source->fault_at(node.line, node.column, what));
 }
 
 std::string describe(const YamlNode& node) {
@@ -83,13 +81,12 @@ std::string describe(const YamlNode& node) {
 
 Result<void> expect_map(const YamlNode& node, std::string_view what) {
   if (node.kind == YamlNode::Kind::map) return {};
-  return refuse(
-      node, fmt::format("expected a map ('key: value') for {}, got {}", what, describe(node)));
+  return refuse(node, "expected a map ('key: value') for {}, got {}", what, describe(node));
 }
 
 Result<void> expect_list(const YamlNode& node, std::string_view what) {
   if (node.kind == YamlNode::Kind::list) return {};
-  return refuse(node, fmt::format("expected a list for {}, got {}", what, describe(node)));
+  return refuse(node, "expected a list for {}, got {}", what, describe(node));
 }
 
 void check_keys(const YamlNode& map, std::string_view what,
@@ -99,10 +96,10 @@ void check_keys(const YamlNode& map, std::string_view what,
     if (std::find(known.begin(), known.end(), key->text) != known.end()) continue;
     if (const auto place = elsewhere == nullptr ? std::string() : elsewhere(key->text);
         !place.empty()) {
-      mistakes.add(*key, fault_at(*key, place));
+      mistakes.add(*key, place);
       continue;
     }
-    mistakes.add(*key, fault_at(*key, unknown_key(key->text, what, known)));
+    mistakes.add(*key, unknown_key(key->text, what, known));
   }
 }
 
@@ -122,24 +119,19 @@ const YamlNode* need(
     const YamlNode& map, std::string_view what, std::string_view key, Mistakes& mistakes) {
   const auto* found = find(map, key);
   if (found != nullptr) return found;
-  if (!is_misspelt(map, key))
-    mistakes.add(map, fault_at(map, fmt::format("missing key '{}' in {}", key, what)));
+  if (!is_misspelt(map, key)) mistakes.add(map, "missing key '{}' in {}", key, what);
   return nullptr;
 }
 
 Result<std::string> read_text(
     const YamlNode& node, std::string_view what, std::size_t most_bytes, Lines lines) {
   if (node.kind == YamlNode::Kind::null) {
-    return refuse(node,
-        fmt::format("expected a text for '{}', got nothing; write '' for an "
-                    "empty text",
-            what));
+    return refuse(node, "expected a text for '{}', got nothing; write '' for an empty text", what);
   }
   if (node.kind != YamlNode::Kind::scalar)
-    return refuse(node, fmt::format("expected a text for '{}', got {}", what, describe(node)));
+    return refuse(node, "expected a text for '{}', got {}", what, describe(node));
   if (node.text.size() > most_bytes) {
-    return refuse(node,
-        fmt::format("'{}' has {} bytes; the limit is {}", what, node.text.size(), most_bytes));
+    return refuse(node, "'{}' has {} bytes; the limit is {}", what, node.text.size(), most_bytes);
   }
   auto checked = node.text;
   if (lines == Lines::many) {
@@ -147,18 +139,17 @@ Result<std::string> read_text(
         checked.begin(), checked.end(), [](char c) { return c == '\n' || c == '\t'; }, ' ');
   }
   if (has_control(checked)) {
-    return refuse(
-        node, fmt::format("'{}' holds a control character: {}", what, in_quotes(node.text)));
+    return refuse(node, "'{}' holds a control character: {}", what, in_quotes(node.text));
   }
   return node.text;
 }
 
 Result<std::string> read_name(const YamlNode& node, std::string_view what) {
   if (node.kind != YamlNode::Kind::scalar)
-    return refuse(node, fmt::format("expected a name for '{}', got {}", what, describe(node)));
+    return refuse(node, "expected a name for '{}', got {}", what, describe(node));
   if (!is_name(node.text)) {
-    return refuse(node,
-        fmt::format("{} is not a valid name for '{}'; {}", in_quotes(node.text), what, name_rule));
+    return refuse(
+        node, "{} is not a valid name for '{}'; {}", in_quotes(node.text), what, name_rule);
   }
   return node.text;
 }
@@ -166,9 +157,8 @@ Result<std::string> read_name(const YamlNode& node, std::string_view what) {
 Result<std::vector<std::string>> read_texts(const YamlNode& node, std::string_view what) {
   SHARDSWEEP_TRY(expect_list(node, fmt::format("'{}'", what)));
   std::vector<std::string> texts;
-  for (const auto& item : node.items) {
-    SHARDSWEEP_ASSIGN(texts.emplace_back(), read_text(*item, what));
-  }
+  for (const auto& item : node.items)
+    SHARDSWEEP_SET(texts.emplace_back(), read_text(*item, what));
   return texts;
 }
 
@@ -199,9 +189,8 @@ Result<std::vector<std::string>> read_passed_names(const YamlNode& node, Stars s
     const bool starred = stars == Stars::may_end && name.ends_with('*');
     if (name == "*" && starred) continue;
     if (is_environment_name(starred ? name.substr(0, name.size() - 1) : name)) continue;
-    return refuse(node,
-        fmt::format(
-            "{} in 'pass_env' is not a valid name for an environment variable", in_quotes(name)));
+    return refuse(
+        node, "{} in 'pass_env' is not a valid name for an environment variable", in_quotes(name));
   }
   return names;
 }
@@ -216,9 +205,8 @@ std::map<std::string, std::string> read_environment(
     auto text = read_text(*node.items[at], key.text, most_value_bytes);
     // A secret's value must not appear in the message.
     if (!text && (what == "'secrets'" || may_be_secret(key.text)))
-      text = refuse(*node.items[at],
-          fmt::format(
-              "'{}' takes a text of one line, of at most {} bytes", key.text, most_value_bytes));
+      text = refuse(*node.items[at], "'{}' takes a text of one line, of at most {} bytes", key.text,
+          most_value_bytes);
     mistakes.assign(variables[key.text], *node.items[at], std::move(text));
   }
   return variables;

@@ -6,9 +6,12 @@
 #include "yaml/mistakes.hpp"
 #include "yaml/yaml_tree.hpp"
 
+#include <fmt/core.h>
+
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace shardsweep::config {
@@ -18,6 +21,11 @@ inline constexpr std::size_t most_text_bytes = 1024;
 enum class Lines : std::uint8_t { one, many };
 
 [[nodiscard]] tl::unexpected<Fault> refuse(const YamlNode& node, std::string_view what);
+template <class First, class... Rest>
+[[nodiscard]] tl::unexpected<Fault> refuse(
+    const YamlNode& node, fmt::format_string<First, Rest...> what, First&& first, Rest&&... rest) {
+  return refuse(node, fmt::format(what, std::forward<First>(first), std::forward<Rest>(rest)...));
+}
 /// "a list", "nothing", "'8' in quotes": what stands there, for "expected …, got …".
 [[nodiscard]] std::string describe(const YamlNode& node);
 

@@ -260,10 +260,6 @@ Result<YamlNodePtr> parse_yaml(const std::string& text, const Source& source) {
   return *std::move(root);
 }
 
-Fault fault_at(const YamlNode& node, std::string_view what) {
-  return node.source->fault_at(node.line, node.column, what);
-}
-
 namespace {
 
 /// True for text that YAML reads as itself without quotes.

@@ -29,8 +29,6 @@ inline constexpr std::size_t most_scalar_bytes = 64U << 10;
 /// Parses `text`, whose lines and columns are those of `source`.
 [[nodiscard]] Result<YamlNodePtr> parse_yaml(const std::string& text, const Source& source);
 
-[[nodiscard]] Fault fault_at(const YamlNode& node, std::string_view what);
-
 /// Writes a scalar as YAML that the readers read back to the same value: plain if YAML reads it so,
 /// else in double quotes.
 [[nodiscard]] std::string yaml_text(std::string_view text);

@@ -4,7 +4,7 @@
 // observes what is committed.
 #include "daemon/sweeps.hpp"
 #include "plan/knowledge_file.hpp"
-#include "plan/rehearsal.hpp"
+#include "plan/plan_cost.hpp"
 #include "predict/family.hpp"
 #include "text/median.hpp"
 

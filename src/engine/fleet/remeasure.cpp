@@ -3,7 +3,7 @@
 
 #include "answer/leaders.hpp"
 #include "answer/series.hpp"
-#include "sweep/vars_text.hpp"
+#include "sweep/layout_text.hpp"
 #include "text/content_hash.hpp"
 #include "text/numbers.hpp"
 

@@ -131,10 +131,9 @@ Result<void> Survey::take(const Result<CommandOutput>& output) {
   if (!output) return tl::unexpected<Fault>(output.error());
   if (output->exit_code != 0 || output->truncated) {
     const std::string said = one_line(output->err.substr(0, output->err.find('\n')), 300);
-    return fault(FaultKind::unavailable,
-        fmt::format("{} ended with {}: {}", program,
-            output->signal != 0 ? -output->signal : output->exit_code,
-            output->truncated ? "its output is too large" : said));
+    return fault(FaultKind::unavailable, "{} ended with {}: {}", program,
+        output->signal != 0 ? -output->signal : output->exit_code,
+        output->truncated ? "its output is too large" : said);
   }
   switch (topic_) {
     case Topic::accounts:

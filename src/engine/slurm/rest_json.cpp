@@ -34,8 +34,8 @@ constexpr std::size_t said_at_most = 400;  // bytes of slurmrestd's words in a m
 Result<Json> parse(std::string_view text) {
   Json json = Json::parse(text, nullptr, false);
   if (json.is_discarded() || !json.is_object()) {
-    return fault(FaultKind::unavailable,
-        fmt::format("slurmrestd's answer is not a JSON object: '{}'", one_line(text, 100)));
+    return fault(FaultKind::unavailable, "slurmrestd's answer is not a JSON object: '{}'",
+        one_line(text, 100));
   }
   return json;
 }
@@ -145,9 +145,9 @@ std::optional<std::int64_t> minutes_of(std::string_view text) {
 
 tl::unexpected<Fault> untranslatable(std::string_view line) {
   return fault(FaultKind::rejected,
-      fmt::format("'#SBATCH {}' has no translation for slurmrestd: leave it out, or "
-                  "use Slurm's command line (backend: slurm without slurmrestd)",
-          line));
+      "'#SBATCH {}' has no translation for slurmrestd: leave it out, or use Slurm's command line "
+      "(backend: slurm without slurmrestd)",
+      line);
 }
 
 /// Names of generic resources, the only ones that work from lists_since on: slurmrestd ignores the
@@ -365,8 +365,7 @@ Result<Json> list_in(std::string_view body, const char* key) {
   SHARDSWEEP_ASSIGN(Json json, parse(body));
   const auto list = json.find(key);
   if (list != json.end() && list->is_array()) return std::move(*list);
-  return fault(FaultKind::unavailable,
-      fmt::format("slurmrestd's answer has no {}: {}", key, errors_in(json)));
+  return fault(FaultKind::unavailable, "slurmrestd's answer has no {}: {}", key, errors_in(json));
 }
 
 /// Reads nodes of a partition: a number of its own up to v0.0.39, then in a map.
@@ -409,9 +408,8 @@ Result<RestApi> choose_api(std::string_view openapi) {
     api.accounting = paths->contains(api.db_path("jobs")) || paths->contains(api.db_path("jobs/"));
     return api;
   }
-  return fault(FaultKind::rejected,
-      fmt::format(
-          "slurmrestd serves no version from v0.0.{} to v0.0.{}", oldest_version, newest_version));
+  return fault(FaultKind::rejected, "slurmrestd serves no version from v0.0.{} to v0.0.{}",
+      oldest_version, newest_version);
 }
 
 namespace {

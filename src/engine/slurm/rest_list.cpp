@@ -25,8 +25,8 @@ Result<std::string> JobListFilter::take(std::string_view piece) {
       take_structure(c, kept);
     }
     if (element_.size() > longest_element) {
-      return fault(FaultKind::unavailable,
-          fmt::format("slurmrestd's list holds a job of more than {} MiB", longest_element >> 20));
+      return fault(FaultKind::unavailable, "slurmrestd's list holds a job of more than {} MiB",
+          longest_element >> 20);
     }
   }
   return kept;

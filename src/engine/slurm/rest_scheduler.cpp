@@ -137,8 +137,8 @@ Result<std::string> read_token(const std::string& file) {
     return fault(FaultKind::unavailable, "there is no token file '" + file + "'");
   if ((about.st_mode & 077U) != 0) {
     return fault(FaultKind::rejected,
-        fmt::format("the token file '{}' can be read by others (mode {:o}): chmod 600", file,
-            about.st_mode & 0777U));
+        "the token file '{}' can be read by others (mode {:o}): chmod 600", file,
+        about.st_mode & 0777U);
   }
   SHARDSWEEP_ASSIGN(const std::string text, read_file(file, longest_token));
   return std::string(trimmed(text));
@@ -150,8 +150,7 @@ Result<std::string> token_from(const Result<CommandOutput>& output) {
   if (!output) return tl::unexpected<Fault>(output.error());
   if (output->exit_code != 0 || output->out.compare(0, mark.size(), mark) != 0) {
     // The output may be half a token: leave it out of the message.
-    return fault(
-        FaultKind::unavailable, fmt::format("'scontrol token' ended with {}", output->exit_code));
+    return fault(FaultKind::unavailable, "'scontrol token' ended with {}", output->exit_code);
   }
   return std::string(trimmed(std::string_view(output->out).substr(mark.size())));
 }
@@ -419,8 +418,7 @@ class SlurmRestScheduler final : public Scheduler {
     if (!answer) {
       body = tl::unexpected<Fault>(answer.error());
     } else if (answer->status != 200) {
-      body = fault(FaultKind::unavailable,
-          fmt::format("slurmrestd answered HTTP {} to slurm", answer->status));
+      body = fault(FaultKind::unavailable, "slurmrestd answered HTTP {} to slurm", answer->status);
     } else {
       body = std::move(answer->body);
     }

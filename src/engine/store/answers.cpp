@@ -2,6 +2,7 @@
 #include "store/answers.hpp"
 
 #include "store/cell_sql.hpp"
+#include "store/row_sql.hpp"
 
 #include <shardsweep/axis_table.hpp>
 
@@ -9,7 +10,6 @@
 
 #include <algorithm>
 #include <array>
-#include <set>
 #include <unordered_set>
 #include <utility>
 
@@ -108,16 +108,14 @@ AnswerMaker::AnswerMaker(Database& database, const std::string& label, std::size
       standings_(database),
       detail_(database,
           "SELECT ifnull(train_step_ms_spread, 0), ifnull(steps, 0), ifnull(resolution, 0), "
-          "ifnull(sm_clock_mhz, 0), iif(started_at > 0, (ended_at - started_at) * gpus / "
-          "3600e6, 0), ifnull(control_ratio, 0), ifnull(network_ratio, 0), ifnull(others_cpu, "
-          "0), ifnull((SELECT also FROM attempts WHERE id = attempt_id), '') FROM "
-          "all_results "
-          "WHERE trial_id = ?"),
+          "ifnull(sm_clock_mhz, 0), iif(started_at > 0, (ended_at - started_at) * gpus / 3600e6, "
+          "0), ifnull(control_ratio, 0), ifnull(network_ratio, 0), ifnull(others_cpu, 0), "
+          "ifnull((SELECT also FROM attempts WHERE id = attempt_id), '') FROM all_results WHERE "
+          "trial_id = ?"),
       elsewhere_(database,
-          "SELECT s.name, o.counted_speed FROM trials AS t JOIN sweeps AS s ON s.id <> "
-          "t.sweep JOIN trials AS o ON o.sweep = s.id AND o.identity = t.identity WHERE "
-          "t.id = ? AND o.counted_speed IS NOT NULL AND o.counted_mark IS NULL AND "
-          "o.hidden = 0 ORDER BY s.id"),
+          "SELECT s.name, o.counted_speed FROM trials AS t JOIN sweeps AS s ON s.id <> t.sweep "
+          "JOIN trials AS o ON o.sweep = s.id AND o.identity = t.identity WHERE t.id = ? AND "
+          "o.counted_speed IS NOT NULL AND o.counted_mark IS NULL AND o.hidden = 0 ORDER BY s.id"),
       ranked_twin_(database,
           fmt::format("SELECT EXISTS (SELECT 1 FROM trials AS t JOIN trials AS o ON o.sweep = "
                       "t.sweep AND o.lane = t.lane AND {} = {} AND o.again = t.again WHERE t.id = "
@@ -178,16 +176,8 @@ MeasuredRun AnswerMaker::measured(const Run& run) {
   MeasuredRun one{.trial = run.trial, .tokens_per_s_per_gpu = run.tokens_per_s_per_gpu};
   auto row = detail_.use(run.trial);
   if (!row.next()) return one;
-  int column = 0;
-  row.read(column++, one.step_spread);
-  row.read(column++, one.steps);
-  row.read(column++, one.resolution);
-  row.read(column++, one.sm_clock_mhz);
-  row.read(column++, one.gpu_hours);
-  row.read(column++, one.control_ratio);
-  row.read(column++, one.network_ratio);
-  row.read(column++, one.others_cpu);
-  row.read(column++, one.also);
+  read_fields(row, 0, one.step_spread, one.steps, one.resolution, one.sm_clock_mhz, one.gpu_hours,
+      one.control_ratio, one.network_ratio, one.others_cpu, one.also);
   return one;
 }
 

@@ -5,15 +5,11 @@
 // Decision: The winner by an imported table's own MFU is looked for among all its runs. A cell
 // that differs from the published heatmap names it, also if its software is not shown.
 #include "store/cell_sql.hpp"
-#include "store/deadline.hpp"
-#include "store/hardware.hpp"
-#include "store/mixed_vars.hpp"
 #include "store/ranking.hpp"
+#include "store/reading.hpp"
 #include "store/rows.hpp"
-#include "store/shapes.hpp"
 #include "store/unmixed.hpp"
 #include "text/nearest.hpp"
-#include "text/numbers.hpp"
 
 #include <shardsweep/event.hpp>
 #include <shardsweep/metric.hpp>
@@ -21,8 +17,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <cstdlib>
 #include <map>
 #include <set>
 
@@ -459,9 +453,8 @@ void add_left_out(
   const auto row_name = identifier(request.rows);
   const auto column_name = identifier(request.columns);
   Statement select(database,
-      fmt::format("SELECT {0}, {1}, count(*), constraint_name, min(why) FROM {2} "
-                  "WHERE {3} AND {0} IS NOT NULL AND {1} IS NOT NULL GROUP BY 1, "
-                  "2, 4",
+      fmt::format("SELECT {0}, {1}, count(*), constraint_name, min(why) FROM {2} WHERE {3} AND {0} "
+                  "IS NOT NULL AND {1} IS NOT NULL GROUP BY 1, 2, 4",
           row_name, column_name, left_out_rows(source), source.where));
   auto row = select.use(source.chosen.sweeps, source.chosen.trials);
   while (row.next()) {
@@ -505,9 +498,8 @@ std::string unranked_sql(
   return fmt::format(
       "SELECT {}, outcome = 'skipped' AND EXISTS (SELECT 1 FROM events AS e WHERE e.trial = "
       "trial_id AND e.kind = '{}'), nullif(cause, ''), {}, predicted_tokens_per_s_per_gpu, "
-      "iif(mark = 'contaminated', tokens_per_s_per_gpu, NULL), {} FROM {} WHERE {} AND "
-      "trial_id IN (SELECT id FROM trials WHERE counted_speed IS NULL OR "
-      "counted_mark IS NOT NULL){}",
+      "iif(mark = 'contaminated', tokens_per_s_per_gpu, NULL), {} FROM {} WHERE {} AND trial_id IN "
+      "(SELECT id FROM trials WHERE counted_speed IS NULL OR counted_mark IS NOT NULL){}",
       columns_of_both(request), word_of(EventKind::spared), predicted_column(request.value),
       any_vars ? vars_of_cells_sql() : "NULL", source.rows, source.where, only);
 }
@@ -519,8 +511,7 @@ std::vector<Value> values(
   const auto source = source_of(database, selection, {column});
   require_column(source, column);
   Statement select(database,
-      fmt::format("SELECT DISTINCT {0} FROM {1} WHERE {2} AND {0} IS NOT "
-                  "NULL ORDER BY 1",
+      fmt::format("SELECT DISTINCT {0} FROM {1} WHERE {2} AND {0} IS NOT NULL ORDER BY 1",
           identifier(column), source.rows, source.where));
   auto use = select.use(source.chosen.sweeps, source.chosen.trials);
   std::vector<Value> found;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/deletion.hpp"
 
-#include "store/knowledge.hpp"
+#include "store/row_sql.hpp"
+#include "store/search_rows.hpp"
 
 #include <shardsweep/fail_point.hpp>
 
@@ -10,11 +11,9 @@
 
 #include <array>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace shardsweep::sqlite {
-
 namespace {
 
 using Json = nlohmann::json;
@@ -48,8 +47,8 @@ void remove(Database& database, const std::array<const char*, count>& statements
 }
 
 constexpr const char* attempts_of =
-    "SELECT a.id, a.dir FROM attempts AS a JOIN trials AS t ON t.id = a.trial WHERE t.sweep = "
-    "?1 ORDER BY a.id LIMIT ?2";
+    "SELECT a.id, a.dir FROM attempts AS a JOIN trials AS t ON t.id = a.trial WHERE t.sweep = ?1 "
+    "ORDER BY a.id LIMIT ?2";
 constexpr const char* allocations_of =
     "SELECT id, dir FROM allocations WHERE sweep = ?1 ORDER BY id LIMIT ?2";
 constexpr const char* trials_of = "SELECT id, '' FROM trials WHERE sweep = ?1 ORDER BY id LIMIT ?2";
@@ -57,8 +56,7 @@ constexpr const char* trials_of = "SELECT id, '' FROM trials WHERE sweep = ?1 OR
 // Statements that delete attempts. Evidence against a node stays, and forgets its attempt.
 constexpr std::array<const char*, 5> of_attempts{
     "DELETE FROM events WHERE attempt IN (SELECT value FROM json_each(?1))",
-    "UPDATE node_evidence SET attempt = NULL WHERE attempt IN (SELECT value FROM "
-    "json_each(?1))",
+    "UPDATE node_evidence SET attempt = NULL WHERE attempt IN (SELECT value FROM json_each(?1))",
     "DELETE FROM train_steps WHERE attempt IN (SELECT value FROM json_each(?1))",
     "DELETE FROM measurements WHERE attempt IN (SELECT value FROM json_each(?1))",
     "DELETE FROM attempts WHERE id IN (SELECT value FROM json_each(?1))"};
@@ -80,19 +78,15 @@ constexpr std::array<const char*, 4> of_sweeps{"DELETE FROM events WHERE sweep =
 
 SweepContents contents(Database& database, SweepId sweep) {
   Statement select(database,
-      "SELECT (SELECT count(*) FROM trials WHERE sweep = ?1), (SELECT count(*) FROM attempts "
-      "AS a JOIN trials AS t ON t.id = a.trial WHERE t.sweep = ?1), (SELECT count(*) FROM "
-      "measurements AS m JOIN trials AS t ON t.id = m.trial WHERE t.sweep = ?1), (SELECT "
-      "count(*) FROM attempts AS a JOIN trials AS t ON t.id = a.trial WHERE t.sweep = ?1 AND "
-      "a.state <> 'ended') + (SELECT count(*) FROM allocations WHERE sweep = ?1 AND state <> "
-      "'ended')");
+      "SELECT (SELECT count(*) FROM trials WHERE sweep = ?1), (SELECT count(*) FROM attempts AS a "
+      "JOIN trials AS t ON t.id = a.trial WHERE t.sweep = ?1), (SELECT count(*) FROM measurements "
+      "AS m JOIN trials AS t ON t.id = m.trial WHERE t.sweep = ?1), (SELECT count(*) FROM attempts "
+      "AS a JOIN trials AS t ON t.id = a.trial WHERE t.sweep = ?1 AND a.state <> 'ended') + "
+      "(SELECT count(*) FROM allocations WHERE sweep = ?1 AND state <> 'ended')");
   auto row = select.use(sweep);
   SweepContents all;
   if (!row.next()) return all;
-  row.read(0, all.trials);
-  row.read(1, all.attempts);
-  row.read(2, all.measurements);
-  row.read(3, all.live);
+  read_fields(row, 0, all.trials, all.attempts, all.measurements, all.live);
   return all;
 }
 

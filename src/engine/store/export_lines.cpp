@@ -20,15 +20,15 @@ using OrderedJson = nlohmann::ordered_json;
 
 /// The numbers that a runner has measured beside our metrics.
 constexpr const char* own_metrics_sql =
-    "(SELECT json_group_object(j.key, j.value) FROM json_each(iif(json_valid(m.detail), "
-    "m.detail, '{}')) AS j WHERE j.type IN ('integer', 'real') AND j.key <> 't' AND j.key NOT "
-    "IN (SELECT name FROM pragma_table_info('measurements')))";
+    "(SELECT json_group_object(j.key, j.value) FROM json_each(iif(json_valid(m.detail), m.detail, "
+    "'{}')) AS j WHERE j.type IN ('integer', 'real') AND j.key <> 't' AND j.key NOT IN (SELECT "
+    "name FROM pragma_table_info('measurements')))";
 
 /// Runs of one round in one allocation are a pair. An imported one keeps the token that it had
-/// where it ran behind its sweep's id (imported_rows.cpp).
+/// where it ran behind its sweep's id (inbox.cpp).
 constexpr const char* allocation_sql =
-    "(SELECT iif(l.backend = 'imported', substr(l.token, instr(l.token || '/', '/') + 1), "
-    "l.token) FROM allocations AS l WHERE l.id = a.allocation)";
+    "(SELECT iif(l.backend = 'imported', substr(l.token, instr(l.token || '/', '/') + 1), l.token) "
+    "FROM allocations AS l WHERE l.id = a.allocation)";
 
 std::string dumped(const OrderedJson& json) {
   return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
@@ -104,20 +104,17 @@ class LinesOfSweep {
     to += checked_line(dumped(json));
     if (to.size() > most_bytes_of_lines)
       fail(FaultKind::invalid_input,
-          fmt::format("'{}' has more than {} MiB of lines: `shardsweep export copy.db` writes "
-                      "a copy of the database",
+          fmt::format("'{}' has more than {} MiB of lines: `shardsweep export copy.db` writes a "
+                      "copy of the database",
               result_.name, most_bytes_of_lines >> 20U));
   }
 
   void head() {
     Statement select(database_,
-        "SELECT name, cluster, runner, runner_version, vars, points, duplicates, left_out, "
-        "source, resolved, backend, (SELECT count(*) FROM trials WHERE sweep = s.id AND side = "
-        "'' AND coalesce(outcome, prior) IS NOT NULL), (SELECT count(*) FROM trials WHERE "
-        "sweep "
-        "= s.id AND side = '' AND coalesce(outcome, prior) IS NULL) FROM sweeps AS s WHERE id "
-        "= "
-        "?");
+        "SELECT name, cluster, runner, runner_version, vars, points, duplicates, left_out, source, "
+        "resolved, backend, (SELECT count(*) FROM trials WHERE sweep = s.id AND side = '' AND "
+        "coalesce(outcome, prior) IS NOT NULL), (SELECT count(*) FROM trials WHERE sweep = s.id "
+        "AND side = '' AND coalesce(outcome, prior) IS NULL) FROM sweeps AS s WHERE id = ?");
     auto row = select.use(sweep_);
     if (!row.next()) fail(FaultKind::corrupt, "a sweep did not come back");
     result_.name = row.text(0);
@@ -152,8 +149,8 @@ class LinesOfSweep {
             list_of(columns_.trial, "t."), order_));
     Statement attempts(database_,
         fmt::format("SELECT m.attempt IS NOT NULL, {}, {} FROM attempts AS a LEFT JOIN "
-                    "measurements AS m ON m.attempt = a.id WHERE a.trial = ? AND a.state = "
-                    "'ended' AND a.outcome IS NOT NULL ORDER BY a.number",
+                    "measurements AS m ON m.attempt = a.id WHERE a.trial = ? AND a.state = 'ended' "
+                    "AND a.outcome IS NOT NULL ORDER BY a.number",
             list_of(columns_.attempt, "a."), list_of(columns_.measured, "m.")));
     auto row = select.use(sweep_);
     while (row.next()) {

@@ -17,8 +17,8 @@ namespace {
 /// Name of a run, behind that of its layout. It is f1 in the first round, again3.1 in the first
 /// round of the third remeasurement, else the run's tool.
 constexpr const char* run_name =
-    "iif(?8 > 0, 'again' || ?8 || '.' || ?2 || iif(?10, '-before', ''), "
-    "iif(?7 = '', 'f' || ?2, ?7))";
+    "iif(?8 > 0, 'again' || ?8 || '.' || ?2 || iif(?10, '-before', ''), iif(?7 = '', 'f' || ?2, "
+    "?7))";
 
 std::string copy_sql() {
   std::vector<std::string> values;
@@ -34,18 +34,17 @@ std::string copy_sql() {
     } else if (column == "predicted_attempt_s") {
       // The time of the layout's first run tells more than a prediction.
       values.emplace_back(
-          "?11 * ifnull((SELECT nullif((a.ended_at - a.started_at) * 1e-6, 0.0) FROM attempts "
-          "AS a WHERE a.id = b.counted_attempt AND a.started_at > 0), b.predicted_attempt_s)");
+          "?11 * ifnull((SELECT nullif((a.ended_at - a.started_at) * 1e-6, 0.0) FROM attempts AS a "
+          "WHERE a.id = b.counted_attempt AND a.started_at > 0), b.predicted_attempt_s)");
     } else {
       values.push_back("b." + column);
     }
   }
   return fmt::format(
-      "INSERT INTO trials (sweep, runner, runner_version, final_of, final_round, "
-      "final_resolve, final_set, final_sets, final_avoid, side, again, software, {}) SELECT "
-      "b.sweep, b.runner, "
-      "b.runner_version, b.id, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, {} FROM "
-      "trials AS b WHERE b.id = ?1 ON CONFLICT DO NOTHING",
+      "INSERT INTO trials (sweep, runner, runner_version, final_of, final_round, final_resolve, "
+      "final_set, final_sets, final_avoid, side, again, software, {}) SELECT b.sweep, b.runner, "
+      "b.runner_version, b.id, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, {} FROM trials AS b WHERE b.id = ?1 "
+      "ON CONFLICT DO NOTHING",
       list(submitted_columns()), list(values));
 }
 
@@ -53,53 +52,31 @@ std::string copy_sql() {
 
 std::vector<FinalsRow> read_finals(Database& database, SweepId sweep, std::int32_t nodes) {
   Statement select(database,
-      fmt::format("SELECT t.id, ifnull(t.final_of, 0), t.side, t.again, t.software, "
-                  "t.final_round, t.final_set, {}, "
-                  "t.layout || ' ' || t.dtype, ifnull(t.outcome = 'oom', 0), "
-                  "t.state <> 'ended', ifnull(t.outcome = 'cancelled', 0), "
-                  "iif(t.outcome = 'skipped', t.cause, ''), ifnull(a.id, 0), "
-                  "ifnull(a.allocation, 0), "
-                  "iif(t.counted_mark IS NULL, ifnull(t.counted_speed, 0.0), 0.0), "
-                  "ifnull(m.sm_clock_mhz, 0.0), ifnull(m.throttled, ''), ifnull(m.resolution, "
-                  "0.0), ifnull(m.train_step_ms_spread, 0.0), ifnull(m.steps, 0), "
-                  "ifnull(a.others_cpu, 0.0), ifnull(m.hosts, ''), "
-                  "ifnull(a.ended_at, 0) FROM trials AS t LEFT "
-                  "JOIN attempts AS a ON "
-                  "a.id = t.counted_attempt LEFT JOIN measurements AS m ON m.attempt = a.id "
-                  "WHERE t.sweep = ? AND max(t.nodes, 1) = ? AND t.hidden = 0 AND "
-                  "(t.final_of IS NOT NULL OR t.counted_speed IS NOT NULL OR "
-                  "t.state <> 'ended' OR t.outcome = 'oom') ORDER BY t.position, t.id",
+      fmt::format(
+          "SELECT t.id, ifnull(t.final_of, 0), t.side, t.again, t.software, t.final_round, "
+          "t.final_set, {}, t.layout || ' ' || t.dtype, ifnull(t.outcome = 'oom', 0), t.state <> "
+          "'ended', ifnull(t.outcome = 'cancelled', 0), iif(t.outcome = 'skipped', t.cause, ''), "
+          "ifnull(a.id, 0), ifnull(a.allocation, 0), iif(t.counted_mark IS NULL, "
+          "ifnull(t.counted_speed, 0.0), 0.0), ifnull(m.sm_clock_mhz, 0.0), ifnull(m.throttled, "
+          "''), ifnull(m.resolution, 0.0), ifnull(m.train_step_ms_spread, 0.0), ifnull(m.steps, "
+          "0), ifnull(a.others_cpu, 0.0), ifnull(m.hosts, ''), ifnull(a.ended_at, 0) FROM trials "
+          "AS t LEFT JOIN attempts AS a ON a.id = t.counted_attempt LEFT JOIN measurements AS m ON "
+          "m.attempt = a.id WHERE t.sweep = ? AND max(t.nodes, 1) = ? AND t.hidden = 0 AND "
+          "(t.final_of IS NOT NULL OR t.counted_speed IS NOT NULL OR t.state <> 'ended' OR "
+          "t.outcome = 'oom') ORDER BY t.position, t.id",
           cell_columns("t.")));
   auto row = select.use(sweep, nodes);
   std::vector<FinalsRow> rows;
   while (row.next()) {
     FinalsRow& one = rows.emplace_back();
-    int column = 0;
-    row.read(column++, one.id);
-    row.read(column++, one.final_of);
-    read_field(row, column++, one.side);
-    row.read(column++, one.again);
-    row.read(column++, one.software);
-    row.read(column++, one.final_round);
-    row.read(column++, one.final_set);
-    one.cell = read_cell(row, column);
-    column += cell_column_count;
-    row.read(column++, one.layout);
-    row.read(column++, one.out_of_memory);
-    row.read(column++, one.open);
-    row.read(column++, one.cancelled);
-    row.read(column++, one.skipped);
-    row.read(column++, one.attempt);
-    row.read(column++, one.allocation);
-    row.read(column++, one.tokens_per_s_per_gpu);
-    row.read(column++, one.sm_clock_mhz);
-    row.read(column++, one.throttled);
-    row.read(column++, one.resolution);
-    row.read(column++, one.step_spread);
-    row.read(column++, one.steps);
-    row.read(column++, one.others_cpu);
-    row.read(column++, one.hosts);
-    row.read(column++, one.ended_at);
+    read_fields(row, 0, one.id, one.final_of, one.side, one.again, one.software, one.final_round,
+        one.final_set);
+    constexpr int of_cell = 7;
+    one.cell = read_cell(row, of_cell);
+    read_fields(row, of_cell + cell_column_count, one.layout, one.out_of_memory, one.open,
+        one.cancelled, one.skipped, one.attempt, one.allocation, one.tokens_per_s_per_gpu,
+        one.sm_clock_mhz, one.throttled, one.resolution, one.step_spread, one.steps, one.others_cpu,
+        one.hosts, one.ended_at);
   }
   return rows;
 }
@@ -130,9 +107,8 @@ std::vector<TrialRow> put_finals(
     Database& database, SweepId sweep, const std::vector<NewFinal>& finals) {
   Statement copy(database, copy_sql());
   Statement select(database,
-      fmt::format("SELECT {} FROM trials AS t WHERE t.sweep = ? AND "
-                  "t.final_of = ? AND t.final_round = ? AND t.side = ? AND "
-                  "t.again = ? AND t.software = ?",
+      fmt::format("SELECT {} FROM trials AS t WHERE t.sweep = ? AND t.final_of = ? AND "
+                  "t.final_round = ? AND t.side = ? AND t.again = ? AND t.software = ?",
           trial_row_columns()));
   std::vector<TrialRow> rows;
   for (const NewFinal& one : finals) {
@@ -170,8 +146,8 @@ void FinalStandings::read(SweepId sweep, std::int32_t nodes) {
   Statement select(database_,
       "SELECT final_resolve, final_sets, EXISTS (SELECT 1 FROM sweeps AS s WHERE s.id = t.sweep "
       "AND (s.backend = 'local' OR (s.backend = 'imported' AND s.cluster = 'this-machine'))) FROM "
-      "trials AS t WHERE sweep = ? AND final_of IS NOT NULL AND side = '' AND again = 0 "
-      "ORDER BY id DESC LIMIT 1");
+      "trials AS t WHERE sweep = ? AND final_of IS NOT NULL AND side = '' AND again = 0 ORDER BY "
+      "id DESC LIMIT 1");
   auto row = select.use(sweep);
   if (!row.next()) return;
   settings.resolve = row.real(0);

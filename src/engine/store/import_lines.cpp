@@ -525,9 +525,9 @@ Result<void> refuse_other_lines(const LinesToImport& from, const SweepLines& kno
         return json.contains(key) ? sqlite::shown(json[key]) : std::string("not there");
       };
       LineHere(from.where, number)
-          .refuse(fmt::format("'{}' of {} is {}, and in the database {}: import it under another "
-                              "--name",
-              key, trial, said(line), said(found->second)));
+          .refuse(fmt::format(
+              "'{}' of {} is {}, and in the database {}: import it under another --name", key,
+              trial, said(line), said(found->second)));
     }
   });
 }

@@ -3,10 +3,14 @@
 // 10^5 trials hold no other request up. A new sweep is paused until all is there. New trials of
 // an edited sweep are hidden until the new file is in force, gone ones before it is: a crash in
 // between leaves nothing that runs under the wrong file.
+
 #include "store/inbox.hpp"
 
-#include "store/imported_rows.hpp"
+#include "store/line_columns.hpp"
+#include "store/sqlite.hpp"
+#include "text/pieces.hpp"
 
+#include <shardsweep/change.hpp>
 #include <shardsweep/fail_point.hpp>
 #include <shardsweep/imported.hpp>
 
@@ -21,6 +25,136 @@
 namespace shardsweep::sqlite {
 namespace {
 
+// Measurements from elsewhere, as the rows of trials that have ended.
+
+std::string literal_of_default(const Value& value) {
+  if (const auto* integer = std::get_if<std::int64_t>(&value)) return fmt::format("{}", *integer);
+  if (const auto* real = std::get_if<double>(&value)) return fmt::format("{}", *real);
+  const auto* text = std::get_if<std::string>(&value);
+  return text == nullptr ? "NULL" : literal(*text);
+}
+
+/// "coalesce(r.a, 0)": what a staged row leaves out has its column's default; trials and
+/// allocations that it names are found in this database.
+std::string staged(const LineColumn& column) {
+  if (column.name == "final_of")
+    return "(SELECT b.id FROM trials AS b WHERE b.sweep = ?1 AND b.slug = r.final_of)";
+  const auto value =
+      fmt::format("coalesce(r.{}, {})", column.name, literal_of_default(column.otherwise));
+  if (column.name != "allocation") return value;
+  return fmt::format("(SELECT l.id FROM allocations AS l WHERE l.token = ?1 || '/' || {})", value);
+}
+
+std::string staged(const std::vector<LineColumn>& columns) {
+  return join_texts(columns, ", ", [](const LineColumn& column) { return staged(column); });
+}
+
+std::string names_of_columns(const std::vector<LineColumn>& columns) {
+  return join_texts(columns, ", ", [](const auto& column) { return column.name; });
+}
+
+struct ImportedRowsSql {
+  std::string changed =
+      "SELECT t.slug, t.outcome, m.tokens_per_s_per_gpu, r.outcome, x.tokens_per_s_per_gpu FROM "
+      "incoming_results AS r JOIN trials AS t ON t.sweep = ? AND t.identity = r.identity LEFT JOIN "
+      "incoming_attempts AS x ON x.identity = r.identity AND x.counted = 1 LEFT JOIN attempts AS a "
+      "ON a.trial = t.id AND a.counted = 1 LEFT JOIN measurements AS m ON m.attempt = a.id WHERE "
+      "t.state = 'ended' AND (t.outcome <> r.outcome OR m.tokens_per_s_per_gpu IS NOT "
+      "x.tokens_per_s_per_gpu) ORDER BY r.n LIMIT 1";
+  std::string fresh = "SELECT count(*) FROM trials WHERE sweep = ? AND state = 'planned'";
+  // One allocation for each that measured the import. With the sweep's id in front, a token can't
+  // equal one of this database's own.
+  std::string allocations =
+      "INSERT INTO allocations (sweep, token, job_name, job_id, dir, backend, nodes, "
+      "slots_per_node, state, submission, job_state, created_at, claimed_at, last_beat, "
+      "from_lead_n, said_bye, draining, end_reason, end_outcome, time_limit_s, detail, ended_at) "
+      "SELECT DISTINCT ?1, ?1 || '/' || coalesce(allocation, ''), 'import', '', '', 'imported', 1, "
+      "1, 'ended', 'accepted', 'ended', ?2, 0, 0, 0, 1, 1, '', '', 0.0, '', ?2 FROM "
+      "incoming_attempts WHERE true ON CONFLICT (token) DO NOTHING";
+  // Known ones too: a later sweep file may no longer have them.
+  std::string facts =
+      "UPDATE trials SET runner = r.runner, runner_version = r.runner_version, hidden = "
+      "coalesce(r.hidden, 0) FROM incoming_results AS r WHERE trials.sweep = ?1 AND "
+      "trials.identity = r.identity";
+  // An imported sweep counts as cancelled: nothing of it is to be run, or is of the daemon's world.
+  std::string over = "UPDATE sweeps SET state = 'cancelled' WHERE id = ?";
+};
+
+const ImportedRowsSql& imported_rows_sql() {
+  static const ImportedRowsSql statements;
+  return statements;
+}
+
+/// Attempts of trials that are new, their measurements, and how these trials have ended.
+void put_results(Database& database, SweepId sweep) {
+  auto columns = line_columns(database);
+  Statement(database,
+      fmt::format(
+          "INSERT INTO attempts (trial, nonce, dir, state, {}) SELECT t.id, "
+          "lower(hex(randomblob(16))), '', 'ended', {} FROM incoming_attempts AS r JOIN trials AS "
+          "t ON t.sweep = ?1 AND t.identity = r.identity WHERE t.state = 'planned' ORDER BY r.n",
+          names_of_columns(columns.attempt), staged(columns.attempt)))
+      .run(sweep);
+  Statement(database,
+      fmt::format("INSERT INTO measurements (attempt, trial, {}) SELECT a.id, t.id, {} FROM "
+                  "incoming_attempts AS r JOIN trials AS t ON t.sweep = ?1 AND t.identity = "
+                  "r.identity JOIN attempts AS a ON a.trial = t.id AND a.number = r.number WHERE "
+                  "t.state = 'planned' AND r.measured = 1 ORDER BY r.n",
+          names_of_columns(columns.measured), staged(columns.measured)))
+      .run(sweep);
+  std::erase_if(columns.trial, [](const LineColumn& column) {
+    const auto& facts = trial_fact_columns();
+    return std::find(facts.begin(), facts.end(), column.name) == facts.end();
+  });
+  std::string ends;
+  for (const auto& column : columns.trial)
+    ends += fmt::format("{}{} = {}", ends.empty() ? "" : ", ", column.name, staged(column));
+  Statement(database,
+      fmt::format(
+          "UPDATE trials SET state = 'ended', {}, attempts = (SELECT ifnull(max(x.number), 0) FROM "
+          "incoming_attempts AS x WHERE x.identity = r.identity) FROM incoming_results AS r WHERE "
+          "trials.sweep = ?1 AND trials.identity = r.identity AND trials.state = 'planned'",
+          ends))
+      .run(sweep);
+}
+
+std::string told(const Statement::Use& row, int column) {
+  if (row.null(column + 1)) return row.text(column);
+  return fmt::format("{} tokens/s per GPU", row.real(column + 1));
+}
+
+void refuse_changed(Database& database, SweepId sweep) {
+  Statement select(database, imported_rows_sql().changed);
+  auto row = select.use(sweep);
+  if (!row.next()) return;
+  fail(FaultKind::invalid_input,
+      fmt::format(
+          "{} was imported as {} and is {} in the table now: import it under another --name",
+          row.text(0), told(row, 1), told(row, 3)));
+}
+
+std::int64_t one(Database& database, const std::string& text, const auto&... values) {
+  Statement statement(database, text);
+  auto row = statement.use(values...);
+  if (!row.next()) fail(FaultKind::corrupt, "a row did not come back");
+  const auto value = row.integer(0);
+  row.run();
+  return value;
+}
+
+/// Inside the transaction that takes an import over: gives each of its new trials (`planned`)
+/// an attempt, the measurement and the end that the staged table says. A trial that was
+/// imported before and has another outcome or speed now is a fault (invalid_input): nothing
+/// measured is ever relabelled.
+void put_imported(Database& database, SweepId sweep, Timestamp now) {
+  refuse_changed(database, sweep);
+  Statement(database, imported_rows_sql().over).run(sweep);
+  Statement(database, imported_rows_sql().facts).run(sweep);
+  if (one(database, imported_rows_sql().fresh, sweep) == 0) return;
+  Statement(database, imported_rows_sql().allocations).run(sweep, now);
+  put_results(database, sweep);
+}
+
 using Json = nlohmann::json;
 
 constexpr int inbox_wait_ms = 100;  // short: nobody writes an inbox any more
@@ -28,10 +162,9 @@ constexpr int inbox_wait_ms = 100;  // short: nobody writes an inbox any more
 // Staging is made for one submission and dropped with it; a submission that was given up leaves
 // its tables to the next one, which drops them.
 const char* const drop_staging =
-    "DROP TABLE IF EXISTS incoming; DROP TABLE IF EXISTS incoming_submission; "
-    "DROP TABLE IF EXISTS incoming_trials; "
-    "DROP TABLE IF EXISTS incoming_left_out; DROP TABLE IF EXISTS incoming_results; "
-    "DROP TABLE IF EXISTS incoming_attempts;";
+    "DROP TABLE IF EXISTS incoming; DROP TABLE IF EXISTS incoming_submission; DROP TABLE IF EXISTS "
+    "incoming_trials; DROP TABLE IF EXISTS incoming_left_out; DROP TABLE IF EXISTS "
+    "incoming_results; DROP TABLE IF EXISTS incoming_attempts;";
 
 /// Statements of a submission, with the trials' columns from rows.hpp.
 struct InboxSql {
@@ -39,40 +172,32 @@ struct InboxSql {
   std::string staged = "SELECT count(*) FROM sqlite_schema WHERE name = 'incoming_submission'";
   // How far it has come: a crash loses a piece at most.
   std::string staging =
-      "CREATE TABLE incoming_submission (nonce TEXT NOT NULL, copied INTEGER NOT NULL DEFAULT "
-      "0, "
-      "sweep INTEGER NOT NULL DEFAULT 0, first INTEGER NOT NULL DEFAULT 0, "
-      "edited INTEGER NOT NULL DEFAULT 0, placed INTEGER NOT NULL DEFAULT 0, "
-      "fresh INTEGER NOT NULL DEFAULT 0, looked_at INTEGER NOT NULL DEFAULT 0, "
-      "gone INTEGER NOT NULL DEFAULT 0, in_force INTEGER NOT NULL DEFAULT 0, "
-      "refreshed INTEGER NOT NULL DEFAULT 0)";
+      "CREATE TABLE incoming_submission (nonce TEXT NOT NULL, copied INTEGER NOT NULL DEFAULT 0, "
+      "sweep INTEGER NOT NULL DEFAULT 0, first INTEGER NOT NULL DEFAULT 0, edited INTEGER NOT NULL "
+      "DEFAULT 0, placed INTEGER NOT NULL DEFAULT 0, fresh INTEGER NOT NULL DEFAULT 0, looked_at "
+      "INTEGER NOT NULL DEFAULT 0, gone INTEGER NOT NULL DEFAULT 0, in_force INTEGER NOT NULL "
+      "DEFAULT 0, refreshed INTEGER NOT NULL DEFAULT 0)";
   std::string progress =
-      "SELECT copied, sweep, first, edited, placed, fresh, looked_at, gone, in_force, "
-      "refreshed "
+      "SELECT copied, sweep, first, edited, placed, fresh, looked_at, gone, in_force, refreshed "
       "FROM incoming_submission";
   std::string set_progress =
-      "UPDATE incoming_submission SET copied = ?, sweep = ?, first = ?, edited = ?, placed = "
-      "?, "
+      "UPDATE incoming_submission SET copied = ?, sweep = ?, first = ?, edited = ?, placed = ?, "
       "fresh = ?, looked_at = ?, gone = ?, in_force = ?, refreshed = ?";
   std::string sweep_of = "SELECT id, revision, resolved_hash FROM sweeps WHERE name = ?";
   // A new sweep is paused until all of its trials are there.
   std::string begin =
-      "UPDATE sweeps SET state = 'paused', revision = 0, submission = '', "
-      "held = 'Its trials are being stored.' WHERE id = ?";
+      "UPDATE sweeps SET state = 'paused', revision = 0, submission = '', held = 'Its trials are "
+      "being stored.' WHERE id = ?";
   std::string sweep =
       "INSERT INTO sweeps (name, state, source, resolved, resolved_hash, backend, site, "
-      "job_template, cluster, "
-      "runner, runner_version, vars, left_out, points, duplicates, revision, submission, "
-      "report, submitted_at) VALUES (?1, 'active', ?2, ?3, ?4, ?5, ?15, ?16, ?6, ?7, ?8, ?9, "
-      "?10, ?11, ?12, 1, ?13, '{}', ?14) ON CONFLICT (name) DO UPDATE SET "
-      "state = iif(state = 'cancelled' OR revision = 0, 'active', state), "
-      "held = iif(revision = 0, '', held), "
-      "failed_starts = 0, failed_nodes = 0, deleting = 0, "
-      "source = ?2, resolved = ?3, resolved_hash = ?4, backend = ?5, site = ?15, "
-      "job_template = ?16, cluster = ?6, "
-      "runner = ?7, runner_version = ?8, vars = ?9, left_out = ?10, points = ?11, "
-      "duplicates = ?12, revision = revision + 1, submission = ?13, submitted_at = ?14 "
-      "RETURNING id, revision > 1";
+      "job_template, cluster, runner, runner_version, vars, left_out, points, duplicates, "
+      "revision, submission, report, submitted_at) VALUES (?1, 'active', ?2, ?3, ?4, ?5, ?15, ?16, "
+      "?6, ?7, ?8, ?9, ?10, ?11, ?12, 1, ?13, '{}', ?14) ON CONFLICT (name) DO UPDATE SET state = "
+      "iif(state = 'cancelled' OR revision = 0, 'active', state), held = iif(revision = 0, '', "
+      "held), failed_starts = 0, failed_nodes = 0, deleting = 0, source = ?2, resolved = ?3, "
+      "resolved_hash = ?4, backend = ?5, site = ?15, job_template = ?16, cluster = ?6, runner = "
+      "?7, runner_version = ?8, vars = ?9, left_out = ?10, points = ?11, duplicates = ?12, "
+      "revision = revision + 1, submission = ?13, submitted_at = ?14 RETURNING id, revision > 1";
   // Trials that stay or come back take the new file's order. Ended ones keep the prediction that
   // they were ranked by. The runner's name is part of the identity; older versions of this program
   // stored the sweep file's word in its place. The unary plus makes SQLite begin with the numbers
@@ -80,44 +205,42 @@ struct InboxSql {
   std::string known =
       "UPDATE trials SET runner = ?2, position = i.position, lane = i.lane, hidden = 0, "
       "predicted_memory_bytes = iif(trials.state = 'ended', trials.predicted_memory_bytes, "
-      "i.predicted_memory_bytes), "
-      "predicted_train_step_s = iif(trials.state = 'ended', trials.predicted_train_step_s, "
-      "i.predicted_train_step_s), "
-      "predicted_attempt_s = iif(trials.state = 'ended', trials.predicted_attempt_s, "
-      "i.predicted_attempt_s), "
+      "i.predicted_memory_bytes), predicted_train_step_s = iif(trials.state = 'ended', "
+      "trials.predicted_train_step_s, i.predicted_train_step_s), predicted_attempt_s = "
+      "iif(trials.state = 'ended', trials.predicted_attempt_s, i.predicted_attempt_s), "
       "predicted_tokens_per_s_per_gpu = iif(trials.state = 'ended', "
-      "trials.predicted_tokens_per_s_per_gpu, i.predicted_tokens_per_s_per_gpu) "
-      "FROM incoming_trials AS i WHERE trials.sweep = ?1 AND trials.identity = +i.identity "
-      "AND i.n > ?3 AND i.n <= ?4";
+      "trials.predicted_tokens_per_s_per_gpu, i.predicted_tokens_per_s_per_gpu) FROM "
+      "incoming_trials AS i WHERE trials.sweep = ?1 AND trials.identity = +i.identity AND i.n > ?3 "
+      "AND i.n <= ?4";
   std::string trial_ids =
       "SELECT ifnull(min(id), 0), ifnull(max(id), 0) FROM trials WHERE sweep = ?";
   std::string gone =
-      "UPDATE trials SET hidden = 1 WHERE id > ?2 AND id <= ?3 AND +sweep = ?1 AND +hidden = 0 "
-      "AND final_of IS NULL AND NOT EXISTS (SELECT 1 FROM incoming_trials AS i WHERE "
-      "i.identity = trials.identity)";
+      "UPDATE trials SET hidden = 1 WHERE id > ?2 AND id <= ?3 AND +sweep = ?1 AND +hidden = 0 AND "
+      "final_of IS NULL AND NOT EXISTS (SELECT 1 FROM incoming_trials AS i WHERE i.identity = "
+      "trials.identity)";
   // A run in the finals is in the file as its layout is.
   std::string finals =
-      "UPDATE trials SET hidden = (SELECT b.hidden FROM trials AS b WHERE b.id = "
-      "trials.final_of) WHERE sweep = ?1 AND final_of IS NOT NULL";
+      "UPDATE trials SET hidden = (SELECT b.hidden FROM trials AS b WHERE b.id = trials.final_of) "
+      "WHERE sweep = ?1 AND final_of IS NOT NULL";
   // An attempt of a skipped trial that still runs was to be cancelled. Whatever comes of it, the
   // trial goes on without it.
   std::string revoked =
-      "UPDATE attempts SET revoked = 1 WHERE state <> 'ended' AND trial IN (SELECT id FROM "
-      "trials WHERE sweep = ?1 AND hidden = 0 AND outcome = 'skipped')";
+      "UPDATE attempts SET revoked = 1 WHERE state <> 'ended' AND trial IN (SELECT id FROM trials "
+      "WHERE sweep = ?1 AND hidden = 0 AND outcome = 'skipped')";
   std::string skipped =
-      "UPDATE trials SET state = 'planned', outcome = NULL, cause = '' WHERE sweep = ?1 AND "
-      "hidden = 0 AND outcome = 'skipped'";
+      "UPDATE trials SET state = 'planned', outcome = NULL, cause = '' WHERE sweep = ?1 AND hidden "
+      "= 0 AND outcome = 'skipped'";
   std::string outcomes =
-      "SELECT outcome, count(*) FROM trials WHERE sweep = ?1 AND hidden = 0 AND "
-      "outcome IS NOT NULL AND final_of IS NULL GROUP BY outcome";
+      "SELECT outcome, count(*) FROM trials WHERE sweep = ?1 AND hidden = 0 AND outcome IS NOT "
+      "NULL AND final_of IS NULL GROUP BY outcome";
   // A slug ends in digits of the identity; should two of different submissions be equal all the
   // same, the newer one gets more of its identity.
   std::string fresh = fmt::format(
       "INSERT INTO trials (sweep, runner, runner_version, hidden, {0}) SELECT ?1, ?2, ?3, ?4, "
-      "iif(EXISTS (SELECT 1 FROM trials AS t WHERE t.sweep = ?1 AND t.slug = i.slug), "
-      "i.slug || '-' || substr(i.identity, 1, 12), i.slug), {1} FROM incoming_trials AS i "
-      "WHERE NOT EXISTS (SELECT 1 FROM trials AS t WHERE t.sweep = ?1 AND "
-      "t.identity = i.identity) AND i.n > ?5 AND i.n <= ?6 ORDER BY i.n",
+      "iif(EXISTS (SELECT 1 FROM trials AS t WHERE t.sweep = ?1 AND t.slug = i.slug), i.slug || "
+      "'-' || substr(i.identity, 1, 12), i.slug), {1} FROM incoming_trials AS i WHERE NOT EXISTS "
+      "(SELECT 1 FROM trials AS t WHERE t.sweep = ?1 AND t.identity = i.identity) AND i.n > ?5 AND "
+      "i.n <= ?6 ORDER BY i.n",
       list(submitted_columns()),
       list({submitted_columns().begin() + 1, submitted_columns().end()}, "i."));
   std::string clear_left_out = "DELETE FROM left_out WHERE sweep = ?1";
@@ -203,8 +326,7 @@ void refuse_other_kind(Database& database, const SubmissionRow& submitted) {
   if (was_imported == (submitted.backend == Backend::imported)) return;
   const auto* const why = was_imported
       ? "is the name of an imported sweep: choose another"
-      : "is the name of a sweep that was submitted: import the table "
-        "under another --name";
+      : "is the name of a sweep that was submitted: import the table under another --name";
   fail(FaultKind::invalid_input, fmt::format("'{}' {}", submitted.name, why));
 }
 

@@ -9,7 +9,6 @@
 
 #include <filesystem>
 #include <functional>
-#include <string>
 
 namespace shardsweep::sqlite {
 

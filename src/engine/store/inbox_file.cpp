@@ -28,11 +28,9 @@ using Json = nlohmann::json;
 constexpr int no_wait = 0;  // a new inbox is open nowhere else
 
 const char* const submission_table =
-    "CREATE TABLE submission (nonce TEXT, name TEXT, source TEXT, resolved TEXT, "
-    "resolved_hash TEXT, backend TEXT, site TEXT, job_template TEXT, cluster TEXT, runner "
-    "TEXT, runner_version TEXT, vars "
-    "TEXT, "
-    "left_out TEXT, points INTEGER, duplicates INTEGER, trials INTEGER) STRICT";
+    "CREATE TABLE submission (nonce TEXT, name TEXT, source TEXT, resolved TEXT, resolved_hash "
+    "TEXT, backend TEXT, site TEXT, job_template TEXT, cluster TEXT, runner TEXT, runner_version "
+    "TEXT, vars TEXT, left_out TEXT, points INTEGER, duplicates INTEGER, trials INTEGER) STRICT";
 
 std::string dump(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -184,8 +182,8 @@ void put_imported_trials(Database& inbox, const ImportedSweep& imported) {
   Statement insert(inbox,
       fmt::format("INSERT INTO trials ({}) VALUES ({})", list(columns), places(columns.size())));
   Statement insert_result(inbox,
-      "INSERT INTO results (identity, outcome, cause, runner, runner_version) VALUES (?, ?, ?, "
-      "?, ?)");
+      "INSERT INTO results (identity, outcome, cause, runner, runner_version) VALUES (?, ?, ?, ?, "
+      "?)");
   const auto& tried = imported_attempt_columns();
   Statement insert_attempt(inbox,
       fmt::format("INSERT INTO attempts ({}) VALUES ({})", list(tried), places(tried.size())));
@@ -234,10 +232,10 @@ std::int64_t inbox_version() {
 
 std::string inbox_tables(const std::string& prefix) {
   return fmt::format(
-      "CREATE TABLE {0}trials (n INTEGER PRIMARY KEY, {1}, UNIQUE (identity), UNIQUE (slug));"
-      "CREATE TABLE {0}left_out (n INTEGER PRIMARY KEY, {2});"
-      "CREATE TABLE {0}results (n INTEGER PRIMARY KEY, {3}, UNIQUE (identity));"
-      "CREATE TABLE {0}attempts (n INTEGER PRIMARY KEY, {4}, UNIQUE (identity, number));",
+      "CREATE TABLE {0}trials (n INTEGER PRIMARY KEY, {1}, UNIQUE (identity), UNIQUE "
+      "(slug));CREATE TABLE {0}left_out (n INTEGER PRIMARY KEY, {2});CREATE TABLE {0}results (n "
+      "INTEGER PRIMARY KEY, {3}, UNIQUE (identity));CREATE TABLE {0}attempts (n INTEGER PRIMARY "
+      "KEY, {4}, UNIQUE (identity, number));",
       prefix, list(submitted_columns()), list(left_out_columns()), list(imported_columns()),
       list(imported_attempt_columns()));
 }
@@ -274,14 +272,13 @@ SubmissionRow read_submission(Database& inbox) {
   const auto version = inbox.integer("PRAGMA user_version");
   if (version != inbox_version()) {
     fail(FaultKind::rejected,
-        fmt::format("{} was written by another version of shardsweep (format {}, the daemon "
-                    "reads {}): restart the daemon, or submit with its version",
+        fmt::format("{} was written by another version of shardsweep (format {}, the daemon reads "
+                    "{}): restart the daemon, or submit with its version",
             inbox.name(), version, inbox_version()));
   }
   Statement select(inbox,
-      "SELECT nonce, name, source, resolved, resolved_hash, backend, site, job_template, "
-      "cluster, runner, "
-      "runner_version, vars, left_out, points, duplicates, trials FROM submission");
+      "SELECT nonce, name, source, resolved, resolved_hash, backend, site, job_template, cluster, "
+      "runner, runner_version, vars, left_out, points, duplicates, trials FROM submission");
   auto row = select.use();
   if (!row.next()) fail(FaultKind::corrupt, fmt::format("{} is empty", inbox.name()));
   SubmissionRow submitted;
@@ -304,7 +301,7 @@ Result<void> write_inbox_file(
     const std::filesystem::path& file, const std::function<void(Database&)>& put) {
   std::error_code ignored;
   if (std::filesystem::exists(file, ignored))
-    return fault(FaultKind::rejected, fmt::format("{} exists already", file.string()));
+    return fault(FaultKind::rejected, "{} exists already", file.string());
   SHARDSWEEP_ASSIGN(const auto folder, CheckedFolder::of(file));
   const auto name = file.filename().string();
   auto written = guarded([&] { fill(folder.path_of(name), put); });

@@ -8,10 +8,9 @@ namespace shardsweep::sqlite {
 const char* const check_columns =
     "l.job_name AS allocation, c.node, iif(c.cause = '', 'passed', iif(c.blamed, 'failed', "
     "'unclear')) AS verdict, c.cause AS why, c.unmade AS not_checked, c.device, "
-    "nullif(round(c.gemm_flops * 1e-9, 1), 0) AS gemm_gflops, "
-    "nullif(round(c.busbw_bytes_per_s * 1e-9, 3), 0) AS busbw_gb_per_s, "
-    "iif(c.host_free < 0, NULL, round(c.host_free, 2)) AS host_free, "
-    "round(c.seconds, 2) AS seconds, c.at";
+    "nullif(round(c.gemm_flops * 1e-9, 1), 0) AS gemm_gflops, nullif(round(c.busbw_bytes_per_s * "
+    "1e-9, 3), 0) AS busbw_gb_per_s, iif(c.host_free < 0, NULL, round(c.host_free, 2)) AS "
+    "host_free, round(c.seconds, 2) AS seconds, c.at";
 
 void read_ledger(Database& database, WorldRows& world) {
   const auto each = [&](const std::string& text, const auto& take) {
@@ -25,8 +24,8 @@ void read_ledger(Database& database, WorldRows& world) {
         auto node = read_row<NodeRow>(row);
         world.nodes.insert_or_assign(node.node, std::move(node));
       });
-  each(fmt::format("SELECT node, {} FROM (SELECT * FROM node_evidence WHERE counts = 1 ORDER "
-                   "BY id DESC LIMIT 10000) ORDER BY id",
+  each(fmt::format("SELECT node, {} FROM (SELECT * FROM node_evidence WHERE counts = 1 ORDER BY id "
+                   "DESC LIMIT 10000) ORDER BY id",
            columns_of<NodeCharge>()),
       [&](const Statement::Use& row) {
         NodeRow& node = world.nodes[row.text(0)];
@@ -34,8 +33,8 @@ void read_ledger(Database& database, WorldRows& world) {
         node.evidence.push_back(read_row<NodeCharge>(row, 1));
       });
   each(
-      "SELECT x.allocation, x.node, x.has_lead FROM allocation_nodes AS x JOIN allocations AS "
-      "l ON l.id = x.allocation WHERE l.state <> 'ended'",
+      "SELECT x.allocation, x.node, x.has_lead FROM allocation_nodes AS x JOIN allocations AS l ON "
+      "l.id = x.allocation WHERE l.state <> 'ended'",
       [&](const Statement::Use& row) {
         world.nodes_of[row.integer(0)].push_back(row.text(1));
         if (row.integer(2) != 0) world.lead_nodes[row.integer(0)] = row.text(1);
@@ -44,8 +43,8 @@ void read_ledger(Database& database, WorldRows& world) {
            "SELECT {} FROM controls ORDER BY at, allocation, time DESC", columns_of<ControlRow>()),
       [&](const Statement::Use& row) { world.controls.push_back(read_row<ControlRow>(row)); });
   each(
-      "SELECT p.allocation, p.node FROM probes AS p JOIN allocations AS l ON l.id = "
-      "p.allocation WHERE l.state <> 'ended'",
+      "SELECT p.allocation, p.node FROM probes AS p JOIN allocations AS l ON l.id = p.allocation "
+      "WHERE l.state <> 'ended'",
       [&](const Statement::Use& row) {
         const auto found = world.allocations.find(row.integer(0));
         if (found != world.allocations.end()) found->second.probe_of = row.text(1);
@@ -55,16 +54,16 @@ void read_ledger(Database& database, WorldRows& world) {
 LedgerWriter::LedgerWriter(Database& database)
     : evidence_(database, insert_of<NodeCharge>("node_evidence", "node")),
       forget_(database,
-          "UPDATE node_evidence SET counts = 0 WHERE node = ?1 AND counts = 1 AND "
-          "(?2 = 0 OR trial = ?2)"),
+          "UPDATE node_evidence SET counts = 0 WHERE node = ?1 AND counts = 1 AND (?2 = 0 OR trial "
+          "= ?2)"),
       state_(database, upsert_of<NodeRow>("node_states")),
       end_probe_(database,
-          "UPDATE probes SET outcome = ?2, cause = ?3, ended_at = ?4 WHERE "
-          "allocation = ?1 AND outcome = ''"),
+          "UPDATE probes SET outcome = ?2, cause = ?3, ended_at = ?4 WHERE allocation = ?1 AND "
+          "outcome = ''"),
       seen_(database,
-          "INSERT INTO allocation_nodes (node, allocation, has_lead, switches) VALUES (?1, "
-          "?2, ?3, ?4) ON CONFLICT DO UPDATE SET has_lead = max(has_lead, ?3), "
-          "switches = iif(?4 = '', switches, ?4)"),
+          "INSERT INTO allocation_nodes (node, allocation, has_lead, switches) VALUES (?1, ?2, ?3, "
+          "?4) ON CONFLICT DO UPDATE SET has_lead = max(has_lead, ?3), switches = iif(?4 = '', "
+          "switches, ?4)"),
       probe_(
           database, "INSERT INTO probes (allocation, node) VALUES (?, ?) ON CONFLICT DO NOTHING"),
       control_(database, upsert_of<ControlRow>("controls")),

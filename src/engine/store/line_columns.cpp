@@ -2,11 +2,8 @@
 #include "store/line_columns.hpp"
 
 #include "store/row_sql.hpp"
-#include "text/content_hash.hpp"
 
 #include <shardsweep/metric.hpp>
-
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>

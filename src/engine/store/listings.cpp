@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The statements of the lists that single commands read (listing.hpp).
-#include "store/deadline.hpp"
 #include "store/reader.hpp"
+#include "store/reading.hpp"
 
 #include <shardsweep/listing.hpp>
 

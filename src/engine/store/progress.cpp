@@ -34,9 +34,9 @@ struct ProgressSql {
   const char* last_event = "SELECT ifnull(max(id), 0) FROM events";
   // The first of several sweeps that is to be seen from its submission on.
   const char* submission =
-      "SELECT ifnull(min(last), 0) FROM (SELECT max(id) AS last FROM events WHERE sweep IN "
-      "(SELECT value FROM json_each(?)) AND trial IS NULL AND allocation IS NULL AND "
-      "kind = 'submitted' GROUP BY sweep)";
+      "SELECT ifnull(min(last), 0) FROM (SELECT max(id) AS last FROM events WHERE sweep IN (SELECT "
+      "value FROM json_each(?)) AND trial IS NULL AND allocation IS NULL AND kind = 'submitted' "
+      "GROUP BY sweep)";
   // The sweep and a cell's columns come first.
   std::string finished = fmt::format(
       R"sql(
@@ -57,17 +57,17 @@ struct ProgressSql {
       "SELECT s.name, l.job_name, l.claimed_at > 0, (SELECT count(*) FROM attempts AS e WHERE "
       "e.allocation = l.id AND e.state = 'ended'), (SELECT count(*) FROM attempts AS e WHERE "
       "e.allocation = l.id), ifnull(r.trial, ''), ifnull(r.model, ''), ifnull(r.layout, ''), "
-      "ifnull(a.started_at, 0) FROM allocations AS l JOIN sweeps AS s ON s.id = l.sweep LEFT "
-      "JOIN attempts AS a ON a.allocation = l.id AND a.state = 'running' LEFT JOIN all_results "
-      "AS r ON r.trial_id = a.trial WHERE l.state <> 'ended' AND l.sweep IN (SELECT value FROM "
+      "ifnull(a.started_at, 0) FROM allocations AS l JOIN sweeps AS s ON s.id = l.sweep LEFT JOIN "
+      "attempts AS a ON a.allocation = l.id AND a.state = 'running' LEFT JOIN all_results AS r ON "
+      "r.trial_id = a.trial WHERE l.state <> 'ended' AND l.sweep IN (SELECT value FROM "
       "json_each(?)) ORDER BY l.claimed_at = 0, l.id";
   const char* attempts =
-      "SELECT s.name, t.slug, a.number, a.state, a.outcome, a.dir FROM attempts AS a JOIN "
-      "trials AS t ON t.id = a.trial JOIN sweeps AS s ON s.id = t.sweep WHERE a.trial IN "
-      "(SELECT value FROM json_each(?)) ORDER BY a.trial, a.number";
+      "SELECT s.name, t.slug, a.number, a.state, a.outcome, a.dir FROM attempts AS a JOIN trials "
+      "AS t ON t.id = a.trial JOIN sweeps AS s ON s.id = t.sweep WHERE a.trial IN (SELECT value "
+      "FROM json_each(?)) ORDER BY a.trial, a.number";
   std::string winner = fmt::format(
-      "SELECT sweep, {}, trial, layout, tokens_per_s_per_gpu, "
-      "ifnull(ended_at, 0) FROM all_results WHERE trial_id = ?",
+      "SELECT sweep, {}, trial, layout, tokens_per_s_per_gpu, ifnull(ended_at, 0) FROM all_results "
+      "WHERE trial_id = ?",
       cell_columns(""));
   const char* trials =
       "SELECT s.name, t.slug FROM trials AS t JOIN sweeps AS s ON s.id = t.sweep WHERE t.id IN "

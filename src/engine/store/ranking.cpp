@@ -5,9 +5,9 @@
 
 #include "filter/filter.hpp"
 #include "store/cell_sql.hpp"
-#include "store/deadline.hpp"
-#include "store/hardware.hpp"
-#include "sweep/vars_text.hpp"
+#include "store/reading.hpp"
+#include "store/unmixed.hpp"
+#include "sweep/layout_text.hpp"
 #include "text/content_hash.hpp"
 #include "text/numbers.hpp"
 
@@ -24,8 +24,8 @@ namespace {
 
 /// Trials of the time when their sweep was measured again last, by the program that it had then.
 constexpr const char* measured_now_sql =
-    "SELECT t.id FROM trials AS t JOIN sweeps AS s ON s.id = t.sweep WHERE t.again > 0 AND "
-    "t.again = (SELECT max(o.again) FROM trials AS o WHERE o.sweep = t.sweep AND o.again > 0 AND "
+    "SELECT t.id FROM trials AS t JOIN sweeps AS s ON s.id = t.sweep WHERE t.again > 0 AND t.again "
+    "= (SELECT max(o.again) FROM trials AS o WHERE o.sweep = t.sweep AND o.again > 0 AND "
     "o.counted_speed IS NOT NULL) AND t.software IN ('', iif(s.remeasuring, s.remeasured_is, "
     "s.remeasured_was))";
 
@@ -100,13 +100,12 @@ std::string best_row(const std::vector<std::string>& vars, bool with_cluster) {
   return fmt::format(
       "SELECT model, seq_len, nodes, gpus, layout, tokens_per_s_per_gpu, mfu, train_step_ms, "
       "peak_memory_bytes, ?1 AS repeats, ?2 AS measured, sweep, trial, runner, runner_version, "
-      "(SELECT layout FROM all_results WHERE trial_id = ?3) AS runner_up, ?4 AS "
-      "runner_up_runs, ?5 AS runner_up_spread, ?6 AS lead_share, ?7 AS repeat_spread, (SELECT "
-      "sum(m.resolution) FROM trials AS t JOIN measurements AS m ON m.attempt = "
-      "t.counted_attempt WHERE t.id IN (?3, ?8)) AS resolution, ?9 AS verdict, ?10 AS "
-      "verdict_reason, train_step_ms_spread, json_extract(software, '$.profile') AS "
-      "profile{}{}, "
-      "?11 AS certainty, ?12 AS doubts, ?13 AS to_settle FROM all_results WHERE trial_id = ?8",
+      "(SELECT layout FROM all_results WHERE trial_id = ?3) AS runner_up, ?4 AS runner_up_runs, ?5 "
+      "AS runner_up_spread, ?6 AS lead_share, ?7 AS repeat_spread, (SELECT sum(m.resolution) FROM "
+      "trials AS t JOIN measurements AS m ON m.attempt = t.counted_attempt WHERE t.id IN (?3, ?8)) "
+      "AS resolution, ?9 AS verdict, ?10 AS verdict_reason, train_step_ms_spread, "
+      "json_extract(software, '$.profile') AS profile{}{}, ?11 AS certainty, ?12 AS doubts, ?13 AS "
+      "to_settle FROM all_results WHERE trial_id = ?8",
       with_cluster ? ", cluster" : "", var_columns(vars, "vars"));
 }
 
@@ -146,14 +145,10 @@ constexpr std::array<const char*, 8> figures_of_layouts{"repeats", "repeat_sprea
 std::string layouts_sql(
     const Source& source, const std::vector<std::string>& vars, bool with_cluster) {
   return fmt::format(
-      "SELECT trial_id, resolution, sm_clock_mhz, train_step_ms_spread, steps, others_cpu, "
-      "model, "
-      "seq_len, "
-      "nodes, gpus, layout, tokens_per_s_per_gpu, mfu, train_step_ms, peak_memory_bytes, "
-      "sweep, "
-      "trial, runner, runner_version{}{} FROM {} WHERE {} AND attempt_id IS NOT NULL AND mark "
-      "IS "
-      "NULL AND tokens_per_s_per_gpu IS NOT NULL ORDER BY sweep_id, position, trial_id",
+      "SELECT trial_id, resolution, sm_clock_mhz, train_step_ms_spread, steps, others_cpu, model, "
+      "seq_len, nodes, gpus, layout, tokens_per_s_per_gpu, mfu, train_step_ms, peak_memory_bytes, "
+      "sweep, trial, runner, runner_version{}{} FROM {} WHERE {} AND attempt_id IS NOT NULL AND "
+      "mark IS NULL AND tokens_per_s_per_gpu IS NOT NULL ORDER BY sweep_id, position, trial_id",
       with_cluster ? ", cluster" : "", var_columns(vars, "vars"), source.rows, source.where);
 }
 
@@ -170,8 +165,8 @@ bool row_before(const std::vector<Value>& a, const std::vector<Value>& b) {
 std::vector<std::string> vars_of_cells(Database& database, const Source& source) {
   std::vector<std::string> names;
   Statement select(database,
-      fmt::format("SELECT DISTINCT j.value FROM sweeps AS s, json_each(s.vars) AS j WHERE "
-                  "s.id NOT IN ({}) ORDER BY 1",
+      fmt::format("SELECT DISTINCT j.value FROM sweeps AS s, json_each(s.vars) AS j WHERE s.id NOT "
+                  "IN ({}) ORDER BY 1",
           imported_tables_sql));
   auto row = select.use();
   while (row.next()) {
@@ -265,11 +260,10 @@ std::string not_ranked_now(Database& database, const Source& source, RankedAt at
   if (at != RankedAt::now) return {};
   constexpr std::int64_t most_named = 3;
   Statement select(database,
-      fmt::format(
-          "SELECT layout, count(*) OVER () FROM {0} WHERE {1} AND mark IS NULL AND "
-          "tokens_per_s_per_gpu IS NOT NULL AND remeasured IS NULL AND {4} NOT IN (SELECT {4} "
-          "FROM trials WHERE id IN ({2})) GROUP BY layout ORDER BY "
-          "max(tokens_per_s_per_gpu) DESC LIMIT {3}",
+      fmt::format("SELECT layout, count(*) OVER () FROM {0} WHERE {1} AND mark IS NULL AND "
+                  "tokens_per_s_per_gpu IS NOT NULL AND remeasured IS NULL AND {4} NOT IN (SELECT "
+                  "{4} FROM trials WHERE id IN ({2})) GROUP BY layout ORDER BY "
+                  "max(tokens_per_s_per_gpu) DESC LIMIT {3}",
           source.rows, source.where, measured_now_sql, most_named, layout_key_sql("")));
   auto row = select.use(source.chosen.sweeps, source.chosen.trials);
   std::vector<std::string> names;
@@ -437,8 +431,7 @@ std::string Runners::note() const {
   }
   if (left_out.empty()) return "";
   return fmt::format(
-      "Ranked: {}. Not ranked: {} of other software ({}). --all-versions ranks "
-      "them too.",
+      "Ranked: {}. Not ranked: {} of other software ({}). --all-versions ranks them too.",
       names(ranked), counted(runs, "run"), names(left_out));
 }
 

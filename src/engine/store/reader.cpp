@@ -2,10 +2,8 @@
 // The database as its readers see it.
 #include "store/reader.hpp"
 
-#include "store/authorizer.hpp"
-#include "store/deadline.hpp"
 #include "store/lease.hpp"
-#include "store/opening.hpp"
+#include "store/reading.hpp"
 #include "store/row_sql.hpp"
 #include "store/schema.hpp"
 #include "store/search_rows.hpp"
@@ -34,10 +32,10 @@ namespace {
 
 struct ReaderSql {
   const char* events =
-      "SELECT e.id, e.at, s.name AS sweep, t.slug AS trial, a.number AS attempt, e.kind, "
-      "e.detail FROM events AS e LEFT JOIN trials AS t ON t.id = e.trial LEFT JOIN attempts AS "
-      "a ON a.id = e.attempt LEFT JOIN sweeps AS s ON s.id = ifnull(e.sweep, t.sweep) WHERE "
-      "e.id > ?3 AND {} ORDER BY e.id LIMIT ?4";
+      "SELECT e.id, e.at, s.name AS sweep, t.slug AS trial, a.number AS attempt, e.kind, e.detail "
+      "FROM events AS e LEFT JOIN trials AS t ON t.id = e.trial LEFT JOIN attempts AS a ON a.id = "
+      "e.attempt LEFT JOIN sweeps AS s ON s.id = ifnull(e.sweep, t.sweep) WHERE e.id > ?3 AND {} "
+      "ORDER BY e.id LIMIT ?4";
   const char* resolved = "SELECT resolved FROM sweeps WHERE name = ?";
 };
 constexpr std::string_view partial_suffix = ".partial";
@@ -188,8 +186,7 @@ std::string with_views(Database& database, const std::string& words) {
   std::vector<std::string> all;
   std::vector<std::string> views;
   Statement select(database,
-      "SELECT name, type FROM sqlite_schema WHERE type IN ('table', "
-      "'view') ORDER BY name");
+      "SELECT name, type FROM sqlite_schema WHERE type IN ('table', 'view') ORDER BY name");
   auto row = select.use();
   while (row.next()) {
     all.push_back(row.text(0));
@@ -342,14 +339,14 @@ Result<std::unique_ptr<Reader>> Reader::open(const std::filesystem::path& file) 
   if (!std::filesystem::exists(file, why)) {
     if (why == std::errc::permission_denied) {
       return fault(FaultKind::unavailable,
-          fmt::format("{}: you may not enter its folder. Ask its owner for a copy made "
-                      "by `shardsweep export copy.db`.",
-              file.string()));
+          "{}: you may not enter its folder. Ask its owner for a copy made by `shardsweep export "
+          "copy.db`.",
+          file.string());
     }
     return fault(FaultKind::invalid_input,
-        fmt::format("there is no database {}: `shardsweep run SWEEP.yaml` makes one, "
-                    "--db FILE or SHARDSWEEP_DB names another",
-            file.string()));
+        "there is no database {}: `shardsweep run SWEEP.yaml` makes one, --db FILE or "
+        "SHARDSWEEP_DB names another",
+        file.string());
   }
   return sqlite::guarded([&]() -> std::unique_ptr<Reader> {
     sqlite::Database database = sqlite::open_for_reading(file);

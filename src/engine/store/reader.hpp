@@ -63,7 +63,7 @@ struct Source {
   std::string where;
 };
 /// `asked`: columns that the caller will name; with those of the expression they may be keys of
-/// result records (record_keys.hpp).
+/// result records (results.cpp).
 [[nodiscard]] Source source_of(
     Database& database, const Selection& selection, std::vector<std::string> asked = {});
 

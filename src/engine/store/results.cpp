@@ -1,18 +1,73 @@
 // SPDX-License-Identifier: Apache-2.0
 // `results`: rows of the view, chosen, filtered and sorted.
+
 #include "filter/filter.hpp"
-#include "store/deadline.hpp"
 #include "store/reader.hpp"
-#include "store/record_keys.hpp"
+#include "store/reading.hpp"
+#include "store/selection.hpp"
+#include "store/sqlite.hpp"
 #include "text/nearest.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace shardsweep::sqlite {
 namespace {
+
+// A runner's own metrics: keys of its result record that no column has. The store keeps the
+// record whole.
+
+/// True if nothing in the key ends a quote, and no part of it is empty.
+bool is_path(const std::string& key) {
+  constexpr std::size_t longest = 100;
+  const auto fits = [](unsigned char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+        c == '.';
+  };
+  return !key.empty() && key.size() <= longest && key.front() != '.' && key.back() != '.' &&
+      key.find("..") == std::string::npos && std::all_of(key.begin(), key.end(), fits);
+}
+
+/// "$.phase_ms.forward", each part in quotes: one may begin with a digit.
+std::string json_path(const std::string& key) {
+  std::string path = "$.\"";
+  for (const char c : key)
+    path += c == '.' ? std::string("\".\"") : std::string(1, c);
+  return path + '"';
+}
+
+/// Names among `asked` that are keys of a chosen measurement's record, with a number, text or truth
+/// value. Examples are `bubble_share`, and `phase_ms.forward` within an object.
+std::vector<std::string> record_keys(
+    Database& database, const ResolvedNames& chosen, const std::vector<std::string>& asked) {
+  std::vector<std::string> found;
+  for (const auto& key : asked) {
+    if (!is_path(key) || std::find(found.begin(), found.end(), key) != found.end()) continue;
+    Statement select(database,
+        fmt::format("SELECT EXISTS (SELECT 1 FROM measurements AS m JOIN trials AS t ON t.id = "
+                    "m.trial WHERE {} AND json_valid(m.detail) AND json_type(m.detail, '{}') IN "
+                    "('integer', 'real', 'text', 'true', 'false'))",
+            chosen_condition(chosen, "t.sweep", "t.id"), json_path(key)));
+    auto row = select.use(chosen.sweeps, chosen.trials);
+    if (row.next() && row.integer(0) != 0) found.push_back(key);
+  }
+  return found;
+}
+
+/// ", (…) AS key" for each, in a row with the column `attempt_id`.
+std::string record_columns(const std::vector<std::string>& keys, const std::string& attempt_id) {
+  std::string text;
+  for (const auto& key : keys)
+    text += fmt::format(
+        ", (SELECT iif(json_valid(m.detail), json_extract(m.detail, '{}'), NULL) FROM measurements "
+        "AS m WHERE m.attempt = {}) AS {}",
+        json_path(key), attempt_id, identifier(key));
+  return text;
+}
 
 const std::vector<std::string>& usual_columns() {
   static const std::vector<std::string> names{"sweep", "trial", "model", "nodes", "gpus", "layout",
@@ -68,10 +123,9 @@ Source source_of(Database& database, const Selection& selection, std::vector<std
       ? source.rows
       : fmt::format("(SELECT r.*{} FROM trial_results AS r WHERE {}{})",
             var_columns(source.vars, "r.vars"), chosen,
-            selection.hidden ? ""
-                             : " AND r.in_file AND r.trial_id NOT IN "
-                               "(SELECT id FROM trials WHERE "
-                               "side <> '')");
+            selection.hidden
+                ? ""
+                : " AND r.in_file AND r.trial_id NOT IN (SELECT id FROM trials WHERE side <> '')");
   return source;
 }
 
@@ -114,11 +168,10 @@ auto with_results(Database& database, const ResultsRequest& request, Take&& take
   const auto where =
       fmt::format("{}{}", source.where, request.measured_only ? " AND attempt_id IS NOT NULL" : "");
   // Rows that are not shown are read no further than sorting needs.
-  const auto chosen = request.limit > 0 ? fmt::format(
-                                              "trial_id IN (SELECT trial_id FROM {} WHERE {} ORDER "
-                                              "BY {} LIMIT {})",
-                                              source.rows, where, order, request.limit)
-                                        : where;
+  const auto chosen = request.limit > 0
+      ? fmt::format("trial_id IN (SELECT trial_id FROM {} WHERE {} ORDER BY {} LIMIT {})",
+            source.rows, where, order, request.limit)
+      : where;
   Statement select(database,
       fmt::format("SELECT {} FROM {} WHERE {} ORDER BY {}", selected, source.rows, chosen, order));
   auto use = select.use(source.chosen.sweeps, source.chosen.trials);

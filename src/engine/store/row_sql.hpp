@@ -122,6 +122,12 @@ void read_field(const Statement::Use& use, int column, std::optional<T>& into) {
   if (!use.null(column)) use.read(column, into.emplace());
 }
 
+/// Values of columns that follow each other from `column` on.
+template <class... Values>
+void read_fields(const Statement::Use& use, int column, Values&... into) {
+  (read_field(use, column++, into), ...);
+}
+
 /// A row back from columns_of(), which begin at `column`.
 template <class Row>
 [[nodiscard]] Row read_row(const Statement::Use& use, int column = 0) {

@@ -2,6 +2,7 @@
 #include "store/rows.hpp"
 
 #include "store/row_sql.hpp"
+#include "text/pieces.hpp"
 
 #include <shardsweep/plan.hpp>
 
@@ -106,17 +107,13 @@ const std::vector<std::string>& left_out_columns() {
 }
 
 std::string axis_list(std::string_view prefix) {
-  std::string text;
-  for (const auto& axis : axes())
-    text += fmt::format("{}{}{}", text.empty() ? "" : ", ", prefix, axis.name);
-  return text;
+  return join_texts(
+      axes(), ", ", [&](const AxisInfo& axis) { return fmt::format("{}{}", prefix, axis.name); });
 }
 
 std::string list(const std::vector<std::string>& columns, std::string_view prefix) {
-  std::string text;
-  for (const auto& column : columns)
-    text += fmt::format("{}{}{}", text.empty() ? "" : ", ", prefix, column);
-  return text;
+  return join_texts(
+      columns, ", ", [&](const auto& column) { return fmt::format("{}{}", prefix, column); });
 }
 
 std::string places(std::size_t count) {
@@ -165,8 +162,8 @@ const std::string& trial_row_columns() {
   // time of attempts that their job's end ended (fleet/fold).
   static const std::string columns = [] {
     constexpr std::string_view last =
-        "iif(t.attempts > 0, (SELECT a.outcome FROM attempts AS a WHERE a.trial = t.id AND "
-        "a.state = 'ended' ORDER BY a.number DESC LIMIT 1), NULL)";
+        "iif(t.attempts > 0, (SELECT a.outcome FROM attempts AS a WHERE a.trial = t.id AND a.state "
+        "= 'ended' ORDER BY a.number DESC LIMIT 1), NULL)";
     constexpr std::string_view predicted =
         "max(t.predicted_attempt_s, iif(t.attempts > 0, (SELECT ifnull(max(min((a.ended_at - "
         "a.started_at) * 1e-6, l.time_limit_s / 2)), 0) FROM attempts AS a JOIN allocations AS l "

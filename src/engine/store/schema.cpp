@@ -27,8 +27,8 @@ void refuse_strangers(Database& database, std::int64_t version, std::int64_t kno
   }
   if (version > known) {
     fail(FaultKind::rejected,
-        fmt::format("{} was written by a newer shardsweep (database format {}, this program "
-                    "knows {}): use that version, or another --db",
+        fmt::format("{} was written by a newer shardsweep (database format {}, this program knows "
+                    "{}): use that version, or another --db",
             database.name(), version, known));
   }
   if (version > 0 && version < first_format) {
@@ -124,8 +124,8 @@ void require_current(Database& database, const std::filesystem::path& lock) {
       "{} has database format {}, this program reads {}", database.name(), version, known);
   if (const auto daemon = lock_holder(lock)) {
     fail(FaultKind::rejected,
-        fmt::format("{}, and the daemon that runs (pid {}) is of an older version: "
-                    "`shardsweep daemon --take-over` replaces it, and running trials go on",
+        fmt::format("{}, and the daemon that runs (pid {}) is of an older version: `shardsweep "
+                    "daemon --take-over` replaces it, and running trials go on",
             what, *daemon));
   }
   fail(FaultKind::rejected,

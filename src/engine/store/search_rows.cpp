@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A sweep's trials as a search learns from them.
+
 #include "store/search_rows.hpp"
 
+#include "store/row_sql.hpp"
 #include "store/rows.hpp"
 
 #include <fmt/format.h>
@@ -43,24 +45,27 @@ std::vector<SearchRow> search_rows(Database& database, SweepId id, const SweepSp
   while (row.next()) {
     auto& one = rows.emplace_back();
     one.point = read_point(row, sweep);
-    auto column = static_cast<int>(point_columns().size());
-    row.read(column++, one.id);
-    one.outcome = read_outcome(row, column++);
-    row.read(column++, one.attempted);
-    row.read(column++, one.rerun);
-    row.read(column++, one.spared);
-    row.read(column++, one.tokens_per_s_per_gpu);
-    row.read(column++, one.peak_memory_bytes);
-    row.read(column++, one.gpu_seconds);
-    row.read(column++, one.ended_at);
-    row.read(column++, one.running);
-    row.read(column++, one.running_since);
-    row.read(column++, one.cut_short);
-    row.read(column++, one.train_step_ms);
-    row.read(column++, one.resolution);
-    row.read(column++, one.runner_version);
+    read_fields(row, static_cast<int>(point_columns().size()), one.id, one.outcome, one.attempted,
+        one.rerun, one.spared, one.tokens_per_s_per_gpu, one.peak_memory_bytes, one.gpu_seconds,
+        one.ended_at, one.running, one.running_since, one.cut_short, one.train_step_ms,
+        one.resolution, one.runner_version);
   }
   return rows;
+}
+
+const char* const unused_knowledge_sql =
+    "DELETE FROM knowledge WHERE forgotten_at > 0 AND NOT EXISTS (SELECT 1 FROM sweeps AS s WHERE "
+    "s.submitted_at >= imported_at AND s.submitted_at < forgotten_at)";
+
+std::vector<KnowledgeText> knowledge_at(Database& database, Timestamp submitted) {
+  Statement select(database,
+      "SELECT name, text FROM knowledge WHERE imported_at <= ?1 AND (forgotten_at = 0 OR "
+      "forgotten_at > ?1) ORDER BY id");
+  auto row = select.use(submitted);
+  std::vector<KnowledgeText> all;
+  while (row.next())
+    all.push_back({row.text(0), row.text(1)});
+  return all;
 }
 
 }  // namespace shardsweep::sqlite

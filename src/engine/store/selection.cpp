@@ -2,8 +2,12 @@
 #include "store/selection.hpp"
 
 #include "filter/filter.hpp"
-#include "store/authorizer.hpp"
+#include "store/deletion.hpp"
+#include "store/reader.hpp"
+#include "store/reading.hpp"
+#include "store/row_sql.hpp"
 #include "text/nearest.hpp"
+#include "text/pieces.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -21,21 +25,21 @@ struct SelectionSql {
   const char* sweep = "SELECT id FROM sweeps WHERE name = ?";
   // Trials of a slug. The sweep's name may be '', for any sweep.
   const char* slug =
-      "SELECT t.id FROM trials AS t JOIN sweeps AS s ON s.id = t.sweep "
-      "WHERE t.slug = ?2 AND ?1 IN ('', s.name)";
+      "SELECT t.id FROM trials AS t JOIN sweeps AS s ON s.id = t.sweep WHERE t.slug = ?2 AND ?1 IN "
+      "('', s.name)";
   const char* attempt =
       "SELECT t.id FROM trials AS t JOIN sweeps AS s ON s.id = t.sweep JOIN attempts AS a ON "
       "a.trial = t.id WHERE t.slug = ?2 AND ?1 IN ('', s.name) AND a.number = ?3";
   const char* sweeps_of =
-      "SELECT s.name FROM sweeps AS s JOIN trials AS t ON t.sweep = s.id WHERE t.id IN "
-      "(SELECT value FROM json_each(?)) ORDER BY s.id";
+      "SELECT s.name FROM sweeps AS s JOIN trials AS t ON t.sweep = s.id WHERE t.id IN (SELECT "
+      "value FROM json_each(?)) ORDER BY s.id";
   const char* job =
       "SELECT DISTINCT a.trial FROM allocations AS l JOIN attempts AS a ON a.allocation = l.id "
       "WHERE l.job_id = ? AND l.job_id <> ''";
   const char* vars =
-      "SELECT DISTINCT j.value FROM sweeps AS s, json_each(s.vars) AS j WHERE s.id IN "
-      "(SELECT value FROM json_each(?1)) OR s.id IN (SELECT sweep FROM trials WHERE id IN "
-      "(SELECT value FROM json_each(?2))) OR ?3 ORDER BY 1";
+      "SELECT DISTINCT j.value FROM sweeps AS s, json_each(s.vars) AS j WHERE s.id IN (SELECT "
+      "value FROM json_each(?1)) OR s.id IN (SELECT sweep FROM trials WHERE id IN (SELECT value "
+      "FROM json_each(?2))) OR ?3 ORDER BY 1";
 };
 constexpr SelectionSql selection_sql;
 
@@ -99,17 +103,15 @@ std::string without_column(const std::string& words, const std::vector<std::stri
   const auto name = words.substr(words.rfind(' ') + 1);
   const auto hint = did_you_mean(name, {names.begin(), names.end()});
   return words +
-      (hint.empty() ? "; write text in 'single quotes'. `shardsweep results --limit 1 "
-                      "--columns all` shows the names."
+      (hint.empty() ? "; write text in 'single quotes'. `shardsweep results --limit 1 --columns "
+                      "all` shows the names."
                     : hint);
 }
 
 /// Compiled over an empty table with the columns' names: what SQLite and the authorizer take
 /// there is an expression over them.
 void try_expression(const std::string& where, const std::vector<std::string>& names) {
-  std::string columns;
-  for (const auto& name : names)
-    columns += (columns.empty() ? "" : ", ") + identifier(name);
+  const auto columns = join_texts(names, ", ", identifier);
   Database scratch(":memory:", OpenMode::create, 0);
   scratch.execute("CREATE TABLE candidate (" + columns + ")");
   const Authorizer authorizer(scratch, Allowed::expression);
@@ -155,8 +157,8 @@ ResolvedNames resolve_names(Database& database, const std::vector<std::string>& 
     const auto found = trials_named(database, name);
     if (found.empty()) {
       fail(FaultKind::invalid_input,
-          fmt::format("no sweep, trial, attempt or job is named '{}'{} `shardsweep status` "
-                      "lists the sweeps.",
+          fmt::format("no sweep, trial, attempt or job is named '{}'{} `shardsweep status` lists "
+                      "the sweeps.",
               name, meant_sweep(database, name)));
     }
     trials.insert(trials.end(), found.begin(), found.end());
@@ -216,6 +218,60 @@ std::string checked_where(
   names.insert(names.end(), vars.begin(), vars.end());
   try_expression(where, names);
   return "(" + where + ")";
+}
+
+namespace {
+
+struct MeantSql {
+  const char* named =
+      "SELECT s.id FROM sweeps AS s WHERE ?2 OR s.id IN (SELECT value FROM json_each(?1)) ORDER BY "
+      "s.id";
+  const char* open =
+      "SELECT s.id FROM sweeps AS s WHERE EXISTS (SELECT 1 FROM trials AS t WHERE t.sweep = s.id "
+      "AND t.hidden = 0 AND t.state <> 'ended')";
+};
+constexpr MeantSql meant_sql;
+
+}  // namespace
+
+TrialSelection selected(
+    Database& database, const std::vector<std::string>& names, const std::string& where) {
+  const auto chosen = resolve_names(database, names);
+  const auto vars = chosen_vars(database, chosen);
+  const auto condition = checked_where(database, where, vars);
+  TrialSelection all;
+  {
+    Statement select(database, meant_sql.named);
+    auto row = select.use(chosen.sweeps, chosen.all);
+    while (row.next())
+      all.sweeps.push_back(row.integer(0));
+  }
+  Statement select(database,
+      fmt::format("SELECT {} FROM trials AS t WHERE (t.hidden = 0 OR t.state IN ('queued', "
+                  "'running')) AND {} AND t.id IN (SELECT trial_id FROM (SELECT r.*{} FROM "
+                  "all_results AS r) WHERE {}) ORDER BY t.sweep, t.position, t.id",
+          trial_row_columns(), chosen_condition(chosen, "t.sweep", "t.id"),
+          var_columns(vars, "r.vars"), condition));
+  auto row = select.use(chosen.sweeps, chosen.trials);
+  while (row.next())
+    all.trials.push_back(read_row<TrialRow>(row));
+  return all;
+}
+
+VerbScope meant(
+    Database& database, const std::vector<std::string>& names, const std::string& where) {
+  VerbScope found;
+  read_rows(database, fmt::format("SELECT {} FROM sweeps", columns_of<SweepRow>()), found.sweeps);
+  {
+    Statement select(database, meant_sql.open);
+    auto row = select.use();
+    while (row.next())
+      found.open[row.integer(0)] = true;
+  }
+  found.selected = selected(database, names, where);
+  for (const SweepId sweep : found.selected.sweeps)
+    found.contents.emplace(sweep, contents(database, sweep));
+  return found;
 }
 
 }  // namespace shardsweep::sqlite

@@ -4,6 +4,8 @@
 
 #include "store/sqlite.hpp"
 
+#include <shardsweep/store.hpp>
+
 #include <string>
 #include <vector>
 
@@ -41,5 +43,11 @@ struct ResolvedNames {
 /// else: no statement, no sub-query, no function with an effect. Empty: "1".
 [[nodiscard]] std::string checked_where(
     Database& database, const std::string& where, const std::vector<std::string>& vars);
+
+// Meaning of a verb's names and expression mean, for the daemon and for those who only ask.
+
+/// See Store::select_trials().
+[[nodiscard]] TrialSelection selected(
+    Database& database, const std::vector<std::string>& names, const std::string& where);
 
 }  // namespace shardsweep::sqlite

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // `show`: all that is known about one thing.
-#include "store/deadline.hpp"
 #include "store/ledger.hpp"
 #include "store/reader.hpp"
+#include "store/reading.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -17,86 +17,75 @@ constexpr std::size_t most_shown = 20;  // trials of one name: `results` is for 
 
 struct ShowSql {
   const char* trial_name =
-      "SELECT s.name || '/' || t.slug FROM trials AS t JOIN sweeps AS s ON s.id = t.sweep "
-      "WHERE "
+      "SELECT s.name || '/' || t.slug FROM trials AS t JOIN sweeps AS s ON s.id = t.sweep WHERE "
       "t.id = ?";
   const char* sweep_name = "SELECT name FROM sweeps WHERE id = ?";
   const char* trial =
-      "SELECT r.*, (SELECT iif(backend = 'imported', rtrim(source, char(10)), NULL) FROM "
-      "sweeps "
+      "SELECT r.*, (SELECT iif(backend = 'imported', rtrim(source, char(10)), NULL) FROM sweeps "
       "WHERE id = r.sweep_id) AS origin FROM all_results AS r WHERE trial_id = ?";
   const char* attempts =
       "SELECT a.number AS attempt, a.state, a.outcome, a.counted, a.revoked, a.cause, a.also, "
-      "a.source, a.node AS cause_node, a.exit_code, a.signal, a.leaked, nullif(a.started_at, "
-      "0) "
-      "AS started_at, nullif(a.ended_at, 0) AS ended_at, iif(a.started_at > 0 AND a.ended_at > "
+      "a.source, a.node AS cause_node, a.exit_code, a.signal, a.leaked, nullif(a.started_at, 0) AS "
+      "started_at, nullif(a.ended_at, 0) AS ended_at, iif(a.started_at > 0 AND a.ended_at > "
       "a.started_at, (a.ended_at - a.started_at) * 1e-6, NULL) AS duration_s, (SELECT "
-      "group_concat(x.node, ' ') FROM allocation_nodes AS x WHERE x.allocation = l.id) AS "
-      "nodes, (SELECT "
-      "nullif(round(c.ratio, 3), 0) FROM controls AS c WHERE c.allocation = l.id AND c.time = "
-      "'start') AS control_start, (SELECT nullif(round(c.ratio, 3), 0) FROM controls AS c "
-      "WHERE "
-      "c.allocation = l.id AND c.time = 'end') AS control_end, (SELECT "
+      "group_concat(x.node, ' ') FROM allocation_nodes AS x WHERE x.allocation = l.id) AS nodes, "
+      "(SELECT nullif(round(c.ratio, 3), 0) FROM controls AS c WHERE c.allocation = l.id AND "
+      "c.time = 'start') AS control_start, (SELECT nullif(round(c.ratio, 3), 0) FROM controls AS c "
+      "WHERE c.allocation = l.id AND c.time = 'end') AS control_end, (SELECT "
       "nullif(round(c.network_ratio, 3), 0) FROM controls AS c WHERE c.allocation = l.id AND "
       "c.time = 'start') AS network_start, (SELECT nullif(round(c.network_ratio, 3), 0) FROM "
-      "controls AS c WHERE c.allocation = l.id AND c.time = 'end') AS network_end, (SELECT "
-      "b.slug FROM trials AS b WHERE b.id = a.leader) AS leader, nullif(a.leader_step_ms, 0) "
-      "AS "
-      "leader_step_ms, nullif(a.give_up_above_ms, 0) AS give_up_above_ms, l.backend, "
-      "l.job_id, l.job_name, l.host, a.dir FROM attempts AS a JOIN allocations AS l ON l.id = "
-      "a.allocation "
+      "controls AS c WHERE c.allocation = l.id AND c.time = 'end') AS network_end, (SELECT b.slug "
+      "FROM trials AS b WHERE b.id = a.leader) AS leader, nullif(a.leader_step_ms, 0) AS "
+      "leader_step_ms, nullif(a.give_up_above_ms, 0) AS give_up_above_ms, l.backend, l.job_id, "
+      "l.job_name, l.host, a.dir FROM attempts AS a JOIN allocations AS l ON l.id = a.allocation "
       "WHERE a.trial = ? ORDER BY a.number";
   const char* measurements =
-      "SELECT a.number AS attempt, a.counted, m.*, (SELECT group_concat(j.key || ' ' || "
-      "j.value, ', ') FROM json_each(iif(json_valid(m.detail), m.detail, '{}')) AS j WHERE "
-      "j.type IN ('integer', 'real', 'text', 'true', 'false') AND j.key NOT IN ('type', "
-      "'run_id', 't') AND j.key NOT IN (SELECT name FROM pragma_table_info('measurements'))) "
-      "AS own_metrics FROM measurements AS m JOIN attempts AS a ON a.id = m.attempt WHERE "
-      "m.trial = ? ORDER BY a.number";
+      "SELECT a.number AS attempt, a.counted, m.*, (SELECT group_concat(j.key || ' ' || j.value, "
+      "', ') FROM json_each(iif(json_valid(m.detail), m.detail, '{}')) AS j WHERE j.type IN "
+      "('integer', 'real', 'text', 'true', 'false') AND j.key NOT IN ('type', 'run_id', 't') AND "
+      "j.key NOT IN (SELECT name FROM pragma_table_info('measurements'))) AS own_metrics FROM "
+      "measurements AS m JOIN attempts AS a ON a.id = m.attempt WHERE m.trial = ? ORDER BY "
+      "a.number";
   const char* environments =
       "SELECT a.number AS attempt, j.key AS variable, j.value AS value FROM attempts AS a, "
-      "json_each(iif(json_valid(a.environment), a.environment, '{}')) AS j WHERE a.trial = ? "
-      "ORDER BY a.number, j.key";
+      "json_each(iif(json_valid(a.environment), a.environment, '{}')) AS j WHERE a.trial = ? ORDER "
+      "BY a.number, j.key";
   const char* train_steps =
-      "SELECT a.number AS attempt, x.step, x.step_ms, x.loss FROM train_steps AS x JOIN "
-      "attempts "
+      "SELECT a.number AS attempt, x.step, x.step_ms, x.loss FROM train_steps AS x JOIN attempts "
       "AS a ON a.id = x.attempt WHERE a.trial = ? ORDER BY a.number, x.step";
   const char* events =
-      "SELECT e.id, e.at, a.number AS attempt, iif(e.kind = 'spared', 'skipped', e.kind) AS "
-      "kind, e.detail FROM events AS e LEFT JOIN "
-      "attempts AS a ON a.id = e.attempt WHERE e.trial = ? ORDER BY e.id";
+      "SELECT e.id, e.at, a.number AS attempt, iif(e.kind = 'spared', 'skipped', e.kind) AS kind, "
+      "e.detail FROM events AS e LEFT JOIN attempts AS a ON a.id = e.attempt WHERE e.trial = ? "
+      "ORDER BY e.id";
   const char* side_runs =
       "SELECT tool, of_trial, layout, trial, state, outcome, cause, dir FROM side_runs WHERE "
       "sweep_id = ?1 OR final_of = ?2 ORDER BY trial_id";
   const char* sweep =
-      "SELECT name, iif(backend = 'imported', backend, iif(state = 'active' AND NOT EXISTS "
-      "(SELECT 1 FROM trials AS t WHERE t.sweep = s.id AND t.hidden = 0 AND t.state <> "
-      "'ended'), 'done', state)) AS state, backend, cluster, runner, runner_version, "
-      "submitted_at, revision, points, duplicates, resolved_hash FROM sweeps AS s WHERE id = ?";
+      "SELECT name, iif(backend = 'imported', backend, iif(state = 'active' AND NOT EXISTS (SELECT "
+      "1 FROM trials AS t WHERE t.sweep = s.id AND t.hidden = 0 AND t.state <> 'ended'), 'done', "
+      "state)) AS state, backend, cluster, runner, runner_version, submitted_at, revision, points, "
+      "duplicates, resolved_hash FROM sweeps AS s WHERE id = ?";
   const char* sweep_counts =
-      "SELECT state, outcome, count(*) AS trials FROM trials WHERE sweep = ? AND hidden = 0 "
-      "AND side = '' "
-      "GROUP BY state, outcome ORDER BY 3 DESC";
+      "SELECT state, outcome, count(*) AS trials FROM trials WHERE sweep = ? AND hidden = 0 AND "
+      "side = '' GROUP BY state, outcome ORDER BY 3 DESC";
   const char* sweep_left_out =
-      "SELECT j.key AS constraint_name, j.value AS points, (SELECT why FROM left_out AS l "
-      "WHERE "
+      "SELECT j.key AS constraint_name, j.value AS points, (SELECT why FROM left_out AS l WHERE "
       "l.sweep = s.id AND l.constraint_name = j.key LIMIT 1) AS example FROM sweeps AS s, "
       "json_each(s.left_out) AS j WHERE s.id = ? ORDER BY j.value DESC";
   const char* sweep_events =
       "SELECT e.id, e.at, iif(e.kind = 'spared', 'skipped', e.kind) AS kind, t.slug AS trial, "
-      "a.number AS attempt, e.detail FROM (SELECT "
-      "* "
-      "FROM events WHERE sweep = ? ORDER BY id DESC LIMIT 20) AS e LEFT JOIN trials AS t ON "
-      "t.id = e.trial LEFT JOIN attempts AS a ON a.id = e.attempt ORDER BY e.id";
+      "a.number AS attempt, e.detail FROM (SELECT * FROM events WHERE sweep = ? ORDER BY id DESC "
+      "LIMIT 20) AS e LEFT JOIN trials AS t ON t.id = e.trial LEFT JOIN attempts AS a ON a.id = "
+      "e.attempt ORDER BY e.id";
   const char* controls =
       "SELECT l.job_name AS allocation, c.nodes, c.time, nullif(c.tokens_per_s, 0) AS "
       "tokens_per_s, nullif(round(c.ratio, 3), 0) AS ratio, nullif(round(c.busbw_bytes_per_s * "
       "1e-9, 3), 0) AS busbw_gb_per_s, nullif(round(c.network_ratio, 3), 0) AS network_ratio, "
-      "c.cause, c.at FROM controls AS c JOIN allocations AS l ON l.id = c.allocation "
-      "WHERE c.sweep = ? AND c.time <> 'check' ORDER BY c.at DESC LIMIT 20";
+      "c.cause, c.at FROM controls AS c JOIN allocations AS l ON l.id = c.allocation WHERE c.sweep "
+      "= ? AND c.time <> 'check' ORDER BY c.at DESC LIMIT 20";
   const char* checks =
-      "SELECT {} FROM controls AS c JOIN allocations AS l ON l.id = c.allocation WHERE "
-      "c.sweep = ? AND c.time = 'check' ORDER BY c.at DESC, c.node LIMIT 20";
+      "SELECT {} FROM controls AS c JOIN allocations AS l ON l.id = c.allocation WHERE c.sweep = ? "
+      "AND c.time = 'check' ORDER BY c.at DESC, c.node LIMIT 20";
   const char* allocations =
       "SELECT l.* FROM allocations AS l WHERE l.job_id = ? AND l.job_id <> '' ORDER BY l.id";
 };

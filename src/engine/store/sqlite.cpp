@@ -50,13 +50,12 @@ Fault fault_of(int code, const std::string& where, std::string_view words) {
   std::string what = fmt::format("{}: {}", where, words);
   if ((code & 0xff) == SQLITE_NOTADB) {
     what +=
-        "; name another file with --db or SHARDSWEEP_DB. If it was a database, it is damaged: "
-        "put "
+        "; name another file with --db or SHARDSWEEP_DB. If it was a database, it is damaged: put "
         "a copy in its place ('shardsweep export COPY.db' makes one)";
   } else if (is_damage(code)) {
     what +=
-        "; the file is damaged: put a copy in its place ('shardsweep export COPY.db' "
-        "makes one), or print what is left with 'sqlite3 FILE .dump'";
+        "; the file is damaged: put a copy in its place ('shardsweep export COPY.db' makes one), "
+        "or print what is left with 'sqlite3 FILE .dump'";
   }
   return {kind_of(code), std::move(what)};
 }

@@ -7,20 +7,18 @@
 // Values of secrets are in none of it (secrets_file.hpp).
 // To give others access, change the mode, or make an empty file first.
 #include "store/commit.hpp"
-#include "store/conservation.hpp"
-#include "store/deadline.hpp"
 #include "store/deletion.hpp"
 #include "store/finals.hpp"
 #include "store/inbox.hpp"
-#include "store/knowledge.hpp"
 #include "store/lease.hpp"
 #include "store/ledger.hpp"
-#include "store/meant.hpp"
 #include "store/reader.hpp"
+#include "store/reading.hpp"
 #include "store/row_sql.hpp"
 #include "store/rows.hpp"
 #include "store/schema.hpp"
 #include "store/search_rows.hpp"
+#include "store/selection.hpp"
 
 #include <shardsweep/fail_point.hpp>
 #include <shardsweep/store.hpp>
@@ -56,32 +54,31 @@ struct StoreSql {
   // the last control of its allocation what was measured may have to be measured again. One
   // statement for each of these: of an old database none reads more than its index names.
   std::array<std::string, 5> trials{
-      trials_that("FROM sweeps AS s CROSS JOIN trials AS t ON t.sweep = s.id AND t.hidden = 0 "
-                  "AND t.state IN ('planned', 'queued', 'running') WHERE s.state <> "
-                  "'cancelled'"),
-      trials_that("FROM sweeps AS s CROSS JOIN trials AS t ON t.sweep = s.id AND t.hidden IN "
-                  "(0, 1) AND t.state IN ('queued', 'running')"),
-      trials_that("FROM sweeps AS s CROSS JOIN trials AS t ON t.sweep = s.id AND t.hidden IN "
-                  "(0, 1) AND t.state IN ('planned', 'queued', 'running', 'ended') AND "
-                  "t.outcome = 'oom' WHERE s.state <> 'cancelled' AND (t.hidden = 0 OR "
-                  "(t.runner = s.runner AND t.runner_version = s.runner_version))"),
-      trials_that("FROM trials AS t WHERE t.id IN (SELECT trial FROM attempts WHERE state <> "
-                  "'ended')"),
+      trials_that("FROM sweeps AS s CROSS JOIN trials AS t ON t.sweep = s.id AND t.hidden = 0 AND "
+                  "t.state IN ('planned', 'queued', 'running') WHERE s.state <> 'cancelled'"),
+      trials_that("FROM sweeps AS s CROSS JOIN trials AS t ON t.sweep = s.id AND t.hidden IN (0, "
+                  "1) AND t.state IN ('queued', 'running')"),
+      trials_that("FROM sweeps AS s CROSS JOIN trials AS t ON t.sweep = s.id AND t.hidden IN (0, "
+                  "1) AND t.state IN ('planned', 'queued', 'running', 'ended') AND t.outcome = "
+                  "'oom' WHERE s.state <> 'cancelled' AND (t.hidden = 0 OR (t.runner = s.runner "
+                  "AND t.runner_version = s.runner_version))"),
+      trials_that(
+          "FROM trials AS t WHERE t.id IN (SELECT trial FROM attempts WHERE state <> 'ended')"),
       trials_that("FROM trials AS t JOIN sweeps AS s ON s.id = t.sweep WHERE s.state <> "
-                  "'cancelled' AND t.hidden = 0 AND t.id IN (SELECT a.trial FROM allocations "
-                  "AS l CROSS JOIN controls AS c ON c.allocation = l.id AND c.time <> 'check' "
-                  "CROSS JOIN attempts AS a ON a.allocation = l.id WHERE l.state <> 'ended')")};
+                  "'cancelled' AND t.hidden = 0 AND t.id IN (SELECT a.trial FROM allocations AS l "
+                  "CROSS JOIN controls AS c ON c.allocation = l.id AND c.time <> 'check' CROSS "
+                  "JOIN attempts AS a ON a.allocation = l.id WHERE l.state <> 'ended')")};
   // All sweeps, also those that are over: they are few, and any of them can be resumed.
   std::string sweeps = fmt::format("SELECT {} FROM sweeps", columns_of<SweepRow>());
   std::array<std::string, 2> attempts{
       fmt::format("SELECT {} FROM attempts WHERE state <> 'ended'", columns_of<AttemptRow>()),
-      fmt::format("SELECT {} FROM attempts WHERE allocation IN (SELECT id FROM allocations "
-                  "WHERE state <> 'ended')",
+      fmt::format("SELECT {} FROM attempts WHERE allocation IN (SELECT id FROM allocations WHERE "
+                  "state <> 'ended')",
           columns_of<AttemptRow>())};
   std::array<std::string, 2> allocations{
       fmt::format("SELECT {} FROM allocations WHERE state <> 'ended'", columns_of<AllocationRow>()),
-      fmt::format("SELECT {} FROM allocations WHERE id IN (SELECT allocation FROM attempts "
-                  "WHERE state <> 'ended')",
+      fmt::format("SELECT {} FROM allocations WHERE id IN (SELECT allocation FROM attempts WHERE "
+                  "state <> 'ended')",
           columns_of<AllocationRow>())};
   std::string next_attempt = "SELECT ifnull(max(id), 0) + 1 FROM attempts";
   std::string next_allocation = "SELECT ifnull(max(id), 0) + 1 FROM allocations";
@@ -91,23 +88,22 @@ struct StoreSql {
   std::string losses =
       "SELECT m.loss FROM trials AS t CROSS JOIN trials AS o ON o.outcome = 'completed' AND "
       "o.sweep = t.sweep AND o.id <> t.id AND o.model = t.model AND o.seq_len = t.seq_len AND "
-      "o.dtype = t.dtype AND "
-      "o.global_batch = t.global_batch AND o.vars = t.vars AND o.runner = t.runner AND "
-      "o.runner_version = t.runner_version CROSS JOIN attempts AS a ON a.trial = o.id AND "
-      "a.counted = 1 CROSS JOIN measurements AS m ON m.attempt = a.id WHERE t.id = ? AND "
+      "o.dtype = t.dtype AND o.global_batch = t.global_batch AND o.vars = t.vars AND o.runner = "
+      "t.runner AND o.runner_version = t.runner_version CROSS JOIN attempts AS a ON a.trial = o.id "
+      "AND a.counted = 1 CROSS JOIN measurements AS m ON m.attempt = a.id WHERE t.id = ? AND "
       "m.mark IS NULL AND m.loss IS NOT NULL AND m.steps + m.warmup = ? LIMIT 100";
   // Condition of anything_alive(), over everything that is stored instead of a world.
   std::string work_left =
-      "SELECT EXISTS (SELECT 1 FROM allocations WHERE state <> 'ended' AND backend <> "
-      "'outside') OR EXISTS (SELECT 1 FROM sweeps AS s WHERE s.backend <> 'outside' AND "
-      "(EXISTS (SELECT 1 FROM trials AS t WHERE t.sweep = s.id AND t.hidden IN (0, 1) AND "
-      "t.state IN ('queued', 'running')) OR (s.state = 'active' AND EXISTS (SELECT 1 FROM "
-      "trials AS t WHERE t.sweep = s.id AND t.hidden = 0 AND t.state = 'planned'))))";
+      "SELECT EXISTS (SELECT 1 FROM allocations WHERE state <> 'ended' AND backend <> 'outside') "
+      "OR EXISTS (SELECT 1 FROM sweeps AS s WHERE s.backend <> 'outside' AND (EXISTS (SELECT 1 "
+      "FROM trials AS t WHERE t.sweep = s.id AND t.hidden IN (0, 1) AND t.state IN ('queued', "
+      "'running')) OR (s.state = 'active' AND EXISTS (SELECT 1 FROM trials AS t WHERE t.sweep = "
+      "s.id AND t.hidden = 0 AND t.state = 'planned'))))";
   std::string gpu_seconds =
       "SELECT ifnull(sum((a.ended_at - a.started_at) * 1e-6 * t.gpus), 0) + (SELECT "
-      "ifnull(sum(gpu_seconds), 0) FROM controls WHERE sweep = ?1) FROM trials AS t JOIN "
-      "attempts AS a ON a.trial = t.id WHERE t.sweep = ?1 AND a.started_at > 0 AND "
-      "a.ended_at > a.started_at";
+      "ifnull(sum(gpu_seconds), 0) FROM controls WHERE sweep = ?1) FROM trials AS t JOIN attempts "
+      "AS a ON a.trial = t.id WHERE t.sweep = ?1 AND a.started_at > 0 AND a.ended_at > "
+      "a.started_at";
 };
 
 class SqliteStore final : public Store {
@@ -244,11 +240,10 @@ class SqliteStore final : public Store {
   Result<std::optional<OutsideAttempt>> outside_attempt(const std::string& nonce) override {
     return guarded([&]() -> std::optional<OutsideAttempt> {
       Statement select(database_,
-          "SELECT a.id, a.trial, t.sweep, t.slug, a.counted, a.revoked, a.source, "
-          "a.cause, l.host, EXISTS (SELECT 1 FROM measurements WHERE attempt = a.id) FROM attempts "
-          "AS a JOIN trials AS t ON t.id = a.trial JOIN allocations "
-          "AS l ON l.id = a.allocation WHERE a.nonce = ? AND l.backend = "
-          "'outside'");
+          "SELECT a.id, a.trial, t.sweep, t.slug, a.counted, a.revoked, a.source, a.cause, l.host, "
+          "EXISTS (SELECT 1 FROM measurements WHERE attempt = a.id) FROM attempts AS a JOIN trials "
+          "AS t ON t.id = a.trial JOIN allocations AS l ON l.id = a.allocation WHERE a.nonce = ? "
+          "AND l.backend = 'outside'");
       auto row = select.use(nonce);
       if (!row.next()) return std::nullopt;
       return OutsideAttempt{row.integer(0), row.integer(1), row.integer(2), row.text(3),
@@ -260,8 +255,8 @@ class SqliteStore final : public Store {
   Result<std::vector<StopEvent>> stop_events() override {
     return guarded([&] {
       Statement select(database_,
-          "SELECT ifnull(sweep, 0), kind = 'resume', detail FROM events WHERE "
-          "kind IN ('stopped', 'resume') ORDER BY id");
+          "SELECT ifnull(sweep, 0), kind = 'resume', detail FROM events WHERE kind IN ('stopped', "
+          "'resume') ORDER BY id");
       auto row = select.use();
       std::vector<StopEvent> events;
       while (row.next())

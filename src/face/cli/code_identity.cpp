@@ -66,9 +66,8 @@ fs::path folder_of(const RunnerSpec& runner) {
 }
 
 Result<void> note_programs(RunnerSpec& runner) {
-  for (const auto& file : program_files(words_of(runner), folder_of(runner))) {
-    SHARDSWEEP_ASSIGN(runner.programs[file.string()], file_hash(file));
-  }
+  for (const auto& file : program_files(words_of(runner), folder_of(runner)))
+    SHARDSWEEP_SET(runner.programs[file.string()], file_hash(file));
   return {};
 }
 
@@ -80,10 +79,9 @@ Result<std::string> ask_git(const fs::path& folder, const std::vector<std::strin
   SHARDSWEEP_ASSIGN(auto output, run_command(argv, {.deadline = std::chrono::seconds(60)}));
   if (output.exit_code == 0 && !output.truncated) return std::move(output.out);
   return fault(FaultKind::invalid_input,
-      fmt::format("'snapshot: git' of {}: 'git {}' {}{}. 'snapshot: copy' needs no git.",
-          folder.string(), fmt::join(words, " "),
-          output.exit_code == 0 ? "says too much" : "failed: ",
-          output.exit_code == 0 ? "" : one_line(output.err, 200)));
+      "'snapshot: git' of {}: 'git {}' {}{}. 'snapshot: copy' needs no git.", folder.string(),
+      fmt::join(words, " "), output.exit_code == 0 ? "says too much" : "failed: ",
+      output.exit_code == 0 ? "" : one_line(output.err, 200));
 }
 
 std::vector<std::string> between_zeros(std::string_view text) {
@@ -109,9 +107,9 @@ Result<void> check_tracked(const RunnerSpec& runner, const SpelledTree& found) {
     const auto name = file.lexically_relative(found.spelled).generic_string();
     if (name.starts_with("..") || tracked.contains(name)) continue;
     return fault(FaultKind::invalid_input,
-        fmt::format("'snapshot: git': git does not track {}, so it would be missing. "
-                    "Run 'git add' on it, or write 'snapshot: copy'.",
-            file.string()));
+        "'snapshot: git': git does not track {}, so it would be missing. Run 'git add' on it, or "
+        "write 'snapshot: copy'.",
+        file.string());
   }
   return {};
 }
@@ -125,9 +123,8 @@ Result<fs::path> spelled_root(const fs::path& folder, const fs::path& root) {
     spelled = part == "." ? spelled : spelled.parent_path();
   if (!error && fs::canonical(spelled, error) == root) return spelled;
   return fault(FaultKind::invalid_input,
-      fmt::format(
-          "'snapshot: git': the path {} goes through a link inside the tree. Write {} instead.",
-          folder.string(), (root / below).string()));
+      "'snapshot: git': the path {} goes through a link inside the tree. Write {} instead.",
+      folder.string(), (root / below).string());
 }
 
 Result<SpelledTree> tree_by_git(const RunnerSpec& runner, const fs::path& folder) {
@@ -149,9 +146,8 @@ Result<SpelledTree> tree_of(const Session& session, const RunnerSpec& runner) {
   fs::path folder = folder_of(runner).lexically_normal();
   if (!folder.is_absolute())
     return fault(FaultKind::invalid_input,
-        fmt::format(
-            "'snapshot' copies the folder 'cwd', so 'cwd' must be a path from '/'; it is '{}'",
-            runner.trainer.directory));
+        "'snapshot' copies the folder 'cwd', so 'cwd' must be a path from '/'; it is '{}'",
+        runner.trainer.directory);
   if (!folder.has_filename()) folder = folder.parent_path();
   if (runner.snapshot == SnapshotKind::git) return tree_by_git(runner, folder);
   // The database and the sweep file may lie in the folder, but are no part of its programs.
@@ -177,8 +173,8 @@ Result<void> note_code(const Session& session, SweepSpec& sweep, Taking taking) 
   if (taking == Taking::snapshot) {
     SHARDSWEEP_TRY(make_home(session.home));
     SHARDSWEEP_ASSIGN(runner.snapshot_hash, take_snapshot(session.home, tree));
-    say(fmt::format("Snapshot {} of {}: all trials run from it.", short_hash(runner.snapshot_hash),
-        tree.root.string()));
+    say("Snapshot {} of {}: all trials run from it.", short_hash(runner.snapshot_hash),
+        tree.root.string());
   } else {
     SHARDSWEEP_ASSIGN(runner.snapshot_hash, tree_hash(tree));
   }

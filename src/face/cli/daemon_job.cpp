@@ -109,9 +109,8 @@ Result<std::map<std::string, std::string>> job_options(
     const std::size_t equals = option.find('=');
     if (equals == 0 || equals == std::string::npos) {
       return fault(FaultKind::invalid_input,
-          fmt::format("--job-option '{}': write OPTION=VALUE, with a long option of "
-                      "sbatch: time=12:00:00",
-              option));
+          "--job-option '{}': write OPTION=VALUE, with a long option of sbatch: time=12:00:00",
+          option);
     }
     options[option.substr(0, equals)] = option.substr(equals + 1);
   }
@@ -143,16 +142,14 @@ Result<ExitCode> await_daemon(const Session& session, const std::string& job) {
   const auto until = session.clock.steady() + std::chrono::duration<double>(first_wait_s);
   while (session.clock.steady() < until) {
     if (daemon_runs(session)) {
-      say(
-          fmt::format("the daemon runs as job {}. It hands over to its next job before its "
-                      "time is up. It ends when nothing is left to do.",
-              job));
+      say("the daemon runs as job {}. It hands over to its next job before its time is up. It ends "
+          "when nothing is left to do.",
+          job);
       return ExitCode::done;
     }
     std::this_thread::sleep_for(poll_pause);
   }
-  say(fmt::format(
-      "job {} waits in the queue. Commands wait for it and start no other daemon.", job));
+  say("job {} waits in the queue. Commands wait for it and start no other daemon.", job);
   return ExitCode::done;
 }
 
@@ -162,9 +159,9 @@ Result<ExitCode> look_again(
   std::this_thread::sleep_for(std::chrono::duration<double>(look_again_s));
   if (const auto job = daemon_job(session)) return await_daemon(session, *job);
   return fault(FaultKind::unavailable,
-      fmt::format("sbatch gave no answer ({}). The job may exist: look with 'squeue "
-                  "--me --name={}' before you try again.",
-          why, name));
+      "sbatch gave no answer ({}). The job may exist: look with 'squeue --me --name={}' before you "
+      "try again.",
+      why, name);
 }
 
 }  // namespace
@@ -181,13 +178,13 @@ std::optional<std::string> daemon_job(const Session& session) {
 Result<ExitCode> start_daemon_job(const Session& session, const std::vector<std::string>& own) {
   SHARDSWEEP_TRY(make_home(session.home));
   if (const auto job = daemon_job(session)) {
-    say(fmt::format("the daemon already has a job: {}", *job));
+    say("the daemon already has a job: {}", *job);
     return ExitCode::done;
   }
   if (daemon_runs(session)) {
     return fault(FaultKind::busy,
-        "a daemon already runs for this database. End it first: kill its pid. Running "
-        "trials go on.");
+        "a daemon already runs for this database. End it first: kill its pid. Running trials go "
+        "on.");
   }
   SHARDSWEEP_ASSIGN(const SiteAccess access, read_site(session));
   SHARDSWEEP_TRY(probe_slurm());

@@ -10,7 +10,6 @@
 #include "text/characters.hpp"
 #include "text/numbers.hpp"
 #include "text/pieces.hpp"
-#include "text/units.hpp"
 #include "trainer/configuration.hpp"
 #include "trainer/trainer_file.hpp"
 
@@ -22,12 +21,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <map>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
 namespace shardsweep {
@@ -71,7 +68,7 @@ Result<std::string> block_of(const Session& session, const NamedPoint& one, bool
             .program = session.installation.runner.string(),
             .slots_per_node = one.sweep->cluster.gpus_per_node});
   if (const auto axis = axis_without_words(one.point); !axis.empty())
-    return fault(FaultKind::invalid_input, fmt::format("{} has no setting for {}", words, axis));
+    return fault(FaultKind::invalid_input, "{} has no setting for {}", words, axis);
   const auto& models = one.sweep->models;
   const auto model = static_cast<std::size_t>(one.point.model);
   auto block =
@@ -87,9 +84,9 @@ Result<std::string> block_of(const Session& session, const NamedPoint& one, bool
 }
 
 /// How many layouts a trainer has no setting for, by the reason.
-using LeftOut = std::map<std::string, std::int64_t>;
+using UnwritableCounts = std::map<std::string, std::int64_t>;
 
-std::string reasons(const LeftOut& left_out) {
+std::string reasons(const UnwritableCounts& left_out) {
   std::vector<std::string> all;
   for (const auto& [reason, count] : left_out)
     all.push_back(fmt::format("{} ({})", reason, counted(count, "layout")));
@@ -105,7 +102,7 @@ Result<ExitCode> emit_all(const Session& session, const std::vector<NamedPoint>&
   const bool leaves_out =
       asked == Asked::all && all.size() > 1 && session.options.trainer.emit != as_batch_script;
   std::string text;
-  LeftOut left_out;
+  UnwritableCounts left_out;
   for (const NamedPoint& one : all) {
     const auto block = block_of(session, one, all.size() > 1);
     if (block)
@@ -116,10 +113,9 @@ Result<ExitCode> emit_all(const Session& session, const std::vector<NamedPoint>&
       return tl::unexpected(block.error().in(head_of(one)));
   }
   if (text.empty() && !left_out.empty())
-    return fault(
-        FaultKind::invalid_input, fmt::format("no layout can be printed: {}", reasons(left_out)));
+    return fault(FaultKind::invalid_input, "no layout can be printed: {}", reasons(left_out));
   SHARDSWEEP_TRY(print_result(text));
-  if (!left_out.empty()) say(fmt::format("left out: {}", reasons(left_out)));
+  if (!left_out.empty()) say("left out: {}", reasons(left_out));
   return ExitCode::done;
 }
 
@@ -148,9 +144,9 @@ Result<std::vector<std::string>> trials_of(
     SHARDSWEEP_ASSIGN(const Table best, reader.best({.names = {name}, .where = where}));
     if (best.rows.empty())
       return fault(FaultKind::invalid_input,
-          fmt::format("'{}' has no measurement yet. Name one of its trials: "
-                      "`shardsweep results {}` lists them.",
-              name, name));
+          "'{}' has no measurement yet. Name one of its trials: `shardsweep results {}` lists "
+          "them.",
+          name, name);
     for (auto& winner : typed_rows<Winner>(best))
       trials.push_back(std::move(winner.trial));
   }
@@ -212,10 +208,9 @@ Result<void> know_trainer(const std::string& name) {
   SHARDSWEEP_ASSIGN(TrainerFile file, load_trainer(name));
   if (file.layout.form == WordsForm::none)
     return fault(FaultKind::invalid_input,
-        fmt::format(
-            "{} has no sections 'layout' and 'words': it does not say how its trainer is told "
-            "a layout. runner/TRAINERS.md shows a file that does",
-            in_quotes(name)));
+        "{} has no sections 'layout' and 'words': it does not say how its trainer is told a "
+        "layout. runner/TRAINERS.md shows a file that does",
+        in_quotes(name));
   add_trainer_file(name, std::move(file));
   return {};
 }
@@ -228,9 +223,9 @@ Result<const Family*> asked_family(const std::string& name) {
   const TrainerFile& own = add_trainer_file(name, std::move(file));
   if (own.family) return &*own.family;
   return fault(FaultKind::invalid_input,
-      fmt::format("{} has no section 'planner': what its trainer keeps in memory, or 'like' with a "
-                  "trainer that keeps the same",
-          in_quotes(name)));
+      "{} has no section 'planner': what its trainer keeps in memory, or 'like' with a trainer "
+      "that keeps the same",
+      in_quotes(name));
 }
 
 void declare_emit(Grammar& grammar) {
@@ -242,9 +237,8 @@ void declare_emit(Grammar& grammar) {
   words.emplace_back(as_batch_script);
   grammar
       .option("--emit", own.emit, "WORDS",
-          fmt::format(
-              "Print these layouts, to paste, in the words of: {}; or of a trainer's file of yours "
-              "(./mine.yaml).",
+          fmt::format("Print these layouts, to paste, in the words of: {}; or of a trainer's file "
+                      "of yours (./mine.yaml).",
               fmt::join(words, ", ")))
       .one_of_or_own_trainer(words);
   grammar
@@ -287,9 +281,8 @@ Result<ExitCode> emit_best(const Session& session) {
     const ReportedTrial& trial = found.at(0);
     static const SweepSpec no_sweep;
     const SweepSpec* sweep = &no_sweep;
-    if (session.options.trainer.emit == as_batch_script) {
-      SHARDSWEEP_ASSIGN(sweep, sweeps.of(trial.sweep));
-    }
+    if (session.options.trainer.emit == as_batch_script)
+      SHARDSWEEP_SET(sweep, sweeps.of(trial.sweep));
     SHARDSWEEP_ASSIGN(Point point, point_in_sweep(*reader, *sweep, trial));
     all.push_back({sweep, std::move(point), trial.trial, trial.model});
   }

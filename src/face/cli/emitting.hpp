@@ -47,9 +47,7 @@ struct TrialVar {
   std::string name;
   std::string value;
 };
-template <>
-inline constexpr auto described<TrialVar> =
-    Entries{Field{"name", &TrialVar::name}, Field{"value", &TrialVar::value}};
+SHARDSWEEP_DESCRIBE(TrialVar, name, value);
 
 /// Label of a layout (sweep/layout_text.hpp). Words of a trainer that are none of ours stand as
 /// they are.

@@ -6,8 +6,9 @@
 #include "show/cell_text.hpp"
 #include "show/exit_code.hpp"
 #include "show/live_view.hpp"
-#include "show/standing.hpp"
+#include "show/next_steps.hpp"
 #include "text/numbers.hpp"
+#include "text/pieces.hpp"
 
 #include <shardsweep/trouble.hpp>
 
@@ -82,10 +83,7 @@ class Screen {
 };
 
 std::string names_of(const std::vector<SweepStatus>& sweeps) {
-  std::string names;
-  for (const SweepStatus& sweep : sweeps)
-    names += (names.empty() ? "" : " ") + sweep.name;
-  return names;
+  return join_texts(sweeps, " ", &SweepStatus::name);
 }
 
 /// Sweeps are followed by their ids: a name may be given to another one meanwhile.
@@ -144,9 +142,7 @@ class Follower {
   /// The counts first: what ended after them is shown by the next look.
   Result<void> look() {
     SHARDSWEEP_ASSIGN(sweeps_, reader_.status(names_));
-    if (screen_.live()) {
-      SHARDSWEEP_ASSIGN(allocations_, reader_.allocations(ids_));
-    }
+    if (screen_.live()) SHARDSWEEP_SET(allocations_, reader_.allocations(ids_));
     for (;;) {
       SHARDSWEEP_ASSIGN(const FinishedBatch found, reader_.finished(ids_, event_));
       event_ = found.last_event;
@@ -265,8 +261,8 @@ class Follower {
     const std::string names = names_of(sweeps_);
     const bool one = sweeps_.size() == 1;
     screen_.note(
-        fmt::format("Stopped following. The sweep{} on. `shardsweep follow {}` follows "
-                    "{} again; `shardsweep pause {}` stops {}.",
+        fmt::format("Stopped following. The sweep{} on. `shardsweep follow {}` follows {} again; "
+                    "`shardsweep pause {}` stops {}.",
             one ? " goes" : "s go", names, one ? "it" : "them", names, one ? "it" : "them"));
     return ExitCode::interrupted;
   }
@@ -322,8 +318,8 @@ ExitCode nothing_to_follow(const std::vector<SweepStatus>& all) {
     say("No sweep is in the database; `shardsweep run SWEEP.yaml` runs one.");
     return ExitCode::done;
   }
-  say(fmt::format("No sweep is running; last finished: {} ({})", progress_line(*last),
-      local_time_text(last->last_end_at)));
+  say("No sweep is running; last finished: {} ({})", progress_line(*last),
+      local_time_text(last->last_end_at));
   const SweepVerdict verdict = verdict_of({*last});
   if (!verdict.sentence.empty()) say(verdict.sentence);
   return verdict.code;

@@ -43,9 +43,7 @@ Result<TrainerLayout> present_layout(
     const Session& session, std::string_view runner, std::int64_t usual_gpus) {
   const Options& options = session.options;
   std::string text = options.trainer.from_args;
-  if (text.starts_with('@')) {
-    SHARDSWEEP_ASSIGN(text, read_file(text.substr(1), longest_configuration));
-  }
+  if (text.starts_with('@')) SHARDSWEEP_SET(text, read_file(text.substr(1), longest_configuration));
   std::int64_t gpus = usual_gpus;
   if (!options.trainer.gpus.empty()) {
     constexpr std::int64_t most = 1'000'000'000;
@@ -202,9 +200,9 @@ Result<ExitCode> rank_in_plan(const Session& session, const PlannedSweep& planne
   }
   if (table.rows.empty())
     return fault(FaultKind::invalid_input,
-        fmt::format("{} on {} is not a point of '{}': add its values to the axes. 'shardsweep "
-                    "plan' lists the points.",
-            layout_text(wanted), counted(wanted.gpus(), "GPU"), planned.sweep.name));
+        "{} on {} is not a point of '{}': add its values to the axes. 'shardsweep plan' lists the "
+        "points.",
+        layout_text(wanted), counted(wanted.gpus(), "GPU"), planned.sweep.name);
   const bool any_speed = std::any_of(planned.plan.trials.begin(), planned.plan.trials.end(),
       [](const auto& trial) { return trial.prediction.tokens_per_s_per_gpu > 0; });
   if (!any_speed && !planned.plan.trials.empty())
@@ -236,16 +234,15 @@ Result<ExitCode> rank_among_results(const Session& session) {
   table.rows = ranked_rows(trials, ranked_layouts(std::move(ranked)), wanted, empty_cells);
   if (table.rows.empty() && empty_cells > 0)
     return fault(FaultKind::invalid_input,
-        fmt::format("The layout {} on {} is in {}, and nothing is measured there yet.",
-            layout_text(wanted), counted(wanted.gpus(), "GPU"), counted(empty_cells, "cell")));
+        "The layout {} on {} is in {}, and nothing is measured there yet.", layout_text(wanted),
+        counted(wanted.gpus(), "GPU"), counted(empty_cells, "cell"));
   if (table.rows.empty())
     return fault(FaultKind::invalid_input,
-        fmt::format("No trial has the layout {} on {}. 'shardsweep plan SWEEP.yaml "
-                    "--from-args' predicts it.",
-            layout_text(wanted), counted(wanted.gpus(), "GPU")));
+        "No trial has the layout {} on {}. 'shardsweep plan SWEEP.yaml --from-args' predicts it.",
+        layout_text(wanted), counted(wanted.gpus(), "GPU"));
   if (empty_cells > 0)
-    say(fmt::format("Not shown: {} with this layout, because nothing is measured there yet.",
-        counted(empty_cells, "cell")));
+    say("Not shown: {} with this layout, because nothing is measured there yet.",
+        counted(empty_cells, "cell"));
   return print_table(table,
       table_style(session,
           {"trial", "rank", "of", "tokens_per_s_per_gpu", "behind_share", "best_layout", "layout",

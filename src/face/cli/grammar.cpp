@@ -167,8 +167,7 @@ class Parser {
     Grammar grammar(*sub, options_, choices_, program_);
     if (command->database)
       grammar.option("--db", options_.db, "FILE",
-          "Database file. Default: SHARDSWEEP_DB, else shardsweep.db under "
-          "SHARDSWEEP_HOME.");
+          "Database file. Default: SHARDSWEEP_DB, else shardsweep.db under SHARDSWEEP_HOME.");
     if (command->declare != nullptr) command->declare(grammar);
   }
 
@@ -284,10 +283,6 @@ const OptionDeclaration& OptionDeclaration::required() const {
   option_->required();
   return *this;
 }
-const OptionDeclaration& OptionDeclaration::with_default() const {
-  option_->capture_default_str();
-  return *this;
-}
 const OptionDeclaration& OptionDeclaration::one_of(Words words) const {
   option_->check(CLI::IsMember(words));
   return offers(std::move(words));
@@ -342,17 +337,22 @@ const OptionDeclaration& OptionDeclaration::hidden() const {
   return *this;
 }
 
+OptionDeclaration Grammar::declared(CLI::Option* option, const char* value, bool has_default) {
+  option->type_name(value);
+  if (has_default) option->capture_default_str();
+  return {command_, option, choices_};
+}
 OptionDeclaration Grammar::option(
     const char* name, std::string& target, const char* value, const std::string& help) {
-  return {command_, command_.add_option(name, target, help)->type_name(value), choices_};
+  return declared(command_.add_option(name, target, help), value, !target.empty());
 }
 OptionDeclaration Grammar::option(
     const char* name, Words& target, const char* value, const std::string& help) {
-  return {command_, command_.add_option(name, target, help)->type_name(value), choices_};
+  return declared(command_.add_option(name, target, help), value, false);
 }
 OptionDeclaration Grammar::option(
     const char* name, std::int64_t& target, const char* value, const std::string& help) {
-  return {command_, command_.add_option(name, target, help)->type_name(value), choices_};
+  return declared(command_.add_option(name, target, help), value, target > 0);
 }
 void Grammar::program(const char* name, Words& target, const char* value, const std::string& help) {
   option(name, target, value, help);
@@ -411,9 +411,8 @@ void Grammar::names(const std::string& help) {
 }
 OptionDeclaration Grammar::where(const std::string& help) {
   return option("--where", options_.where, "EXPR",
-      help.empty() ? "Only trials for which this expression holds. It may use axes, "
-                     "vars, outcome, state and metrics: \"tp > 1 and outcome = "
-                     "'oom'\"."
+      help.empty() ? "Only trials for which this expression holds. It may use axes, vars, outcome, "
+                     "state and metrics: \"tp > 1 and outcome = 'oom'\"."
                    : help);
 }
 void Grammar::sweep_file() {
@@ -453,8 +452,7 @@ void Grammar::versions() {
   option("--at", options_.at, "WHEN",
       "Rank the runs of the sweep itself (`sweep`), or the layouts that were measured again since, "
       "by their newest runs (`now`).")
-      .one_of({"sweep", "now"})
-      .with_default();
+      .one_of({"sweep", "now"});
 }
 void Grammar::family(const std::string& help) {
   Words names;
@@ -465,7 +463,7 @@ void Grammar::family(const std::string& help) {
 
 Result<double> share_in_option(std::string_view text, std::string_view option) {
   const auto share = config::parse_share(text);
-  if (!share) return fault(FaultKind::invalid_input, fmt::format("{}: {}", option, share.error()));
+  if (!share) return fault(FaultKind::invalid_input, "{}: {}", option, share.error());
   return *share;
 }
 

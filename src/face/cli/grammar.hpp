@@ -12,7 +12,6 @@
 #include <map>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace CLI {  // NOLINT(readability-identifier-naming): CLI11's own
@@ -33,8 +32,6 @@ class OptionDeclaration {
       : command_(command), option_(option), choices_(choices) {}
 
   const OptionDeclaration& required() const;
-  /// Help shows the value that stands in the target now.
-  const OptionDeclaration& with_default() const;
   /// Any other word is wrong usage.
   const OptionDeclaration& one_of(Words words) const;
   /// Limits the words as one_of() does, but takes a trainer's file of the user
@@ -74,7 +71,8 @@ class Grammar {
     return options_.own.emplace<Own>();
   }
 
-  /// `name`: "--name", "-n,--name", or "name" of an argument. `value`: its value in help.
+  /// `name`: "--name", "-n,--name", or "name" of an argument. `value`: its value in help, which
+  /// shows what stands in the target now as the default.
   OptionDeclaration option(
       const char* name, std::string& target, const char* value, const std::string& help);
   OptionDeclaration option(
@@ -108,6 +106,9 @@ class Grammar {
   CLI::App& command_;
   Options& options_;
   Choices& choices_;
+  [[nodiscard]] OptionDeclaration declared(
+      CLI::Option* option, const char* value, bool has_default);
+
   Words*& program_;
 };
 

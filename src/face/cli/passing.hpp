@@ -5,6 +5,8 @@
 #include "cli/session.hpp"
 #include "fleet/verbs.hpp"
 
+#include <shardsweep/sweep.hpp>
+
 #include <string>
 #include <vector>
 

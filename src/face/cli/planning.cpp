@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // From a sweep file on the command line to a judged plan, and to the backend that may run it.
+
 #include "cli/passing.hpp"
 #include "cli/session.hpp"
 #include "cli/telling.hpp"
 #include "cli/trainer_tree.hpp"
+#include "fleet/decide.hpp"
 #include "machine/checked_folder.hpp"
 #include "plan/plan.hpp"
 #include "slurm/words/options.hpp"
-#include "sweep/container_settings.hpp"
+#include "slurm/words/survey.hpp"
 #include "sweep/launch.hpp"
 #include "text/characters.hpp"
 #include "text/nearest.hpp"
+#include "text/numbers.hpp"
 #include "text/pieces.hpp"
 #include "trainer/trainer_file.hpp"
 
@@ -31,7 +34,9 @@
 #include <cstdio>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <optional>
+#include <string>
 #include <utility>
 
 namespace shardsweep {
@@ -119,8 +124,8 @@ Result<Capabilities> capabilities_of(
   if (asked) return *asked;
   if (ours) return fault(FaultKind::unavailable, silent);
   Capabilities unknown = unknown_runner(sweep);
-  notes.push_back(named ? fmt::format("the runner {} does not answer --capabilities ({}). "
-                                      "Results record it as '{}', version 'unknown'; {}.",
+  notes.push_back(named ? fmt::format("the runner {} does not answer --capabilities ({}). Results "
+                                      "record it as '{}', version 'unknown'; {}.",
                               file, silent, unknown.runner, refused)
                         : fmt::format("{} can't be asked here ({}); {}.", file, silent, refused));
   return unknown;
@@ -180,8 +185,8 @@ Result<SiteSpec> load_site_file(const Session& session, std::vector<std::string>
       load_site(file, [&desk](const std::string& option) { return desk.ask(option); }));
   if (desk.is_closed())
     notes.push_back(
-        fmt::format("options under 'slurm' in {} are not checked: 'sbatch --help' "
-                    "gives no answer on this machine.",
+        fmt::format("options under 'slurm' in {} are not checked: 'sbatch --help' gives no answer "
+                    "on this machine.",
             file.string()));
   return site;
 }
@@ -190,7 +195,7 @@ Result<std::string> read_standard_input() {
   std::string text(longest_source + 1, '\0');
   text.resize(std::fread(text.data(), 1, text.size(), stdin));
   if (std::ferror(stdin) != 0)
-    return fault(FaultKind::unavailable, fmt::format("standard input: {}", std::strerror(errno)));
+    return fault(FaultKind::unavailable, "standard input: {}", std::strerror(errno));
   // The loader refuses what is longer.
   return text;
 }
@@ -211,8 +216,7 @@ Fault no_slurm(const Session& session, const SweepSpec& sweep, const SiteSpec& s
   const std::string next = site.backend == Backend::slurm
       ? "Run this on that cluster's login node, or try again when Slurm answers."
       : fmt::format(
-            "On that cluster's login node write 'backend: slurm', account and partition "
-            "into {}.",
+            "On that cluster's login node write 'backend: slurm', account and partition into {}.",
             site_file_of(session).string());
   return {why.kind,
       fmt::format("'{}' is a sweep for cluster '{}', and {}. {} To run it on this machine instead: "
@@ -327,9 +331,9 @@ Result<SiteAccess> this_machine_site(const Session& session) {
            Lines("before", &access.site.before), Lines("after", &access.site.after)}) {
     if (!lines->empty())
       return fault(FaultKind::invalid_input,
-          fmt::format("{} has '{}': these lines run in jobs of Slurm and not on this machine. "
-                      "Name a site file without them, or leave --site out.",
-              site_file_of(session).string(), key));
+          "{} has '{}': these lines run in jobs of Slurm and not on this machine. Name a site file "
+          "without them, or leave --site out.",
+          site_file_of(session).string(), key);
   }
   access.backend = Backend::local;
   return access;
@@ -353,9 +357,8 @@ namespace {
 Result<SiteAccess> outside_access(const Session& session, const SweepSpec& sweep) {
   const auto refuse = [&](std::string_view key, std::string_view why) {
     return fault(FaultKind::invalid_input,
-        fmt::format("'{}' has the key {}, but {}. Remove the key to hand its points out (--backend "
-                    "outside).",
-            sweep.name, key, why));
+        "'{}' has the key {}, but {}. Remove the key to hand its points out (--backend outside).",
+        sweep.name, key, why);
   };
   if (sweep.measure.finalists > 0)
     return refuse("measure.finalists", "finals run in a job that shardsweep starts itself");
@@ -375,14 +378,14 @@ Result<SiteAccess> this_machine_access(const Session& session, const SweepSpec& 
   const Options& options = session.options;
   if (sweep.cluster.gpus_per_node > slots_without_here && !options.here) {
     return fault(FaultKind::invalid_input,
-        fmt::format("'{}' asks for {} slots of this machine; more than {} need --here", sweep.name,
-            sweep.cluster.gpus_per_node, slots_without_here));
+        "'{}' asks for {} slots of this machine; more than {} need --here", sweep.name,
+        sweep.cluster.gpus_per_node, slots_without_here);
   }
   if (options.backend == Backend::slurm) {
     return fault(FaultKind::invalid_input,
-        fmt::format("'{}' has cluster 'this-machine', which is never Slurm. Remove "
-                    "--backend slurm, or name another cluster in the sweep file.",
-            sweep.name));
+        "'{}' has cluster 'this-machine', which is never Slurm. Remove --backend slurm, or name "
+        "another cluster in the sweep file.",
+        sweep.name);
   }
   return this_machine_site(session);
 }
@@ -397,10 +400,9 @@ Result<SiteAccess> choose_backend(const Session& session, const SweepSpec& sweep
   access.backend = stated_backend(options, access.site);
   if (access.backend == Backend::none) {
     return fault(FaultKind::invalid_input,
-        fmt::format(
-            "no site file says how to reach cluster '{}'. On its login node write 'backend: "
-            "slurm' into {}. To run it on this machine: --backend local --here.",
-            sweep.cluster.name, site_file_of(session).string()));
+        "no site file says how to reach cluster '{}'. On its login node write 'backend: slurm' "
+        "into {}. To run it on this machine: --backend local --here.",
+        sweep.cluster.name, site_file_of(session).string());
   }
   if (access.backend == Backend::slurm) {
     if (!access.site.rest.url.empty()) return access;
@@ -410,9 +412,8 @@ Result<SiteAccess> choose_backend(const Session& session, const SweepSpec& sweep
   }
   if (options.here) return this_machine_site(session);
   return fault(FaultKind::invalid_input,
-      fmt::format(
-          "'{}' is a sweep for cluster '{}'; to run it on this machine, add --backend local --here",
-          sweep.name, sweep.cluster.name));
+      "'{}' is a sweep for cluster '{}'; to run it on this machine, add --backend local --here",
+      sweep.name, sweep.cluster.name);
 }
 
 namespace {
@@ -442,8 +443,8 @@ Result<void> add_causes(std::vector<Cause>& rules, const std::vector<Cause>& of_
   }
   if (rules.size() <= most_causes) return {};
   return fault(FaultKind::invalid_input,
-      fmt::format("{} rules in 'classify' of the sweep file and the site file; the limit is {}",
-          rules.size(), most_causes));
+      "{} rules in 'classify' of the sweep file and the site file; the limit is {}", rules.size(),
+      most_causes);
 }
 
 }  // namespace
@@ -479,9 +480,9 @@ Result<Fits> condition(const SweepSpec& sweep, std::string_view name, std::strin
     for (const AxisInfo& one : axes())
       names.push_back(one.name);
     return fault(FaultKind::invalid_input,
-        fmt::format("no axis is called {}{} Write a point as its number, or as values such as "
-                    "tp=2,micro_batch=4.",
-            in_quotes(name), nearest(name, names).empty() ? "." : did_you_mean(name, names)));
+        "no axis is called {}{} Write a point as its number, or as values such as "
+        "tp=2,micro_batch=4.",
+        in_quotes(name), nearest(name, names).empty() ? "." : did_you_mean(name, names));
   }
   return [axis, &sweep, value = std::move(value)](const Point& point) {
     if (axis->kind == AxisKind::model)
@@ -496,8 +497,8 @@ Result<std::vector<Fits>> conditions(const SweepSpec& sweep, const std::string& 
     const auto equals = piece.find('=');
     if (equals == std::string_view::npos)
       return fault(FaultKind::invalid_input,
-          fmt::format("{} is not a point; write its number, or values such as tp=2,micro_batch=4",
-              in_quotes(text)));
+          "{} is not a point; write its number, or values such as tp=2,micro_batch=4",
+          in_quotes(text));
     SHARDSWEEP_ASSIGN(Fits fits,
         condition(sweep, trimmed(piece.substr(0, equals)),
             std::string(trimmed(piece.substr(equals + 1)))));
@@ -514,14 +515,12 @@ Result<std::vector<const PlannedTrial*>> points_meant(
   std::vector<const PlannedTrial*> found;
   if (const auto number = number_from<std::size_t>(text)) {
     if (*number < 1 || *number > trials.size())
-      return fault(FaultKind::invalid_input,
-          fmt::format("the plan has trials 1 to {}, but no {}", trials.size(), *number));
+      return fault(FaultKind::invalid_input, "the plan has trials 1 to {}, but no {}",
+          trials.size(), *number);
     return std::vector<const PlannedTrial*>{&trials[*number - 1]};
   }
   std::vector<Fits> wanted;
-  if (!text.empty()) {
-    SHARDSWEEP_ASSIGN(wanted, conditions(planned.sweep, text));
-  }
+  if (!text.empty()) SHARDSWEEP_SET(wanted, conditions(planned.sweep, text));
   for (const PlannedTrial& trial : trials) {
     if (std::all_of(
             wanted.begin(), wanted.end(), [&](const Fits& fits) { return fits(trial.point); }))
@@ -529,9 +528,85 @@ Result<std::vector<const PlannedTrial*>> points_meant(
   }
   if (found.empty())
     return fault(FaultKind::invalid_input,
-        fmt::format("no trial of the plan has {}; 'shardsweep plan {}' lists them",
-            text.empty() ? "a point" : text, planned.sweep.name));
+        "no trial of the plan has {}; 'shardsweep plan {}' lists them",
+        text.empty() ? "a point" : text, planned.sweep.name);
   return found;
+}
+
+// Points that no partition can hold, before they are submitted: by what sinfo says, and by the
+// rules by which a daemon does not ask for their jobs.
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr auto answer_limit = std::chrono::seconds(5);
+constexpr auto kept_for = std::chrono::minutes(10);
+
+/// First line of the kept answer: it names the Slurm that was asked.
+std::string asked_of() {
+  std::string line = "#";
+  for (const char* name : {"SLURM_CONF", "SLURM_CLUSTERS"}) {
+    const char* value = ::getenv(name);
+    line += fmt::format(" {}={}", name, value == nullptr ? "" : value);
+  }
+  return line + '\n';
+}
+
+/// Answer of sinfo, kept beside the database for ten minutes; empty if there is none.
+std::string partitions_text(const Session& session) {
+  const fs::path kept = session.home.dir() / "sinfo";
+  const std::string head = asked_of();
+  std::error_code error;
+  const auto age = fs::file_time_type::clock::now() - fs::last_write_time(kept, error);
+  if (!error && age >= age.zero() && age < kept_for) {
+    const auto text = read_own_file(kept, std::size_t{1} << 20);
+    if (text && text->starts_with(head)) return text->substr(head.size());
+  }
+  const auto said = run_command(slurm::partitions_command(), {.deadline = answer_limit});
+  if (!said || said->exit_code != 0) return "";
+  // A failed write only costs another call of sinfo. Without a database there is no folder to keep
+  // it in.
+  if (fs::exists(session.home.dir(), error)) (void)write_own_file(kept, head + said->out);
+  return said->out;
+}
+
+}  // namespace
+
+std::vector<std::string> beyond_partitions(
+    const Session& session, const PlannedSweep& planned, const SiteAccess& access) {
+  if (stated_backend(session.options, access.site) != Backend::slurm ||
+      !access.site.rest.url.empty())
+    return {};
+  SweepFacts facts;
+  if (!slurm::read_partitions(partitions_text(session), facts.site)) return {};
+  add_options(planned.sweep, access.site, facts);
+  struct Beyond {
+    std::int64_t trials = 0;
+    double least_s = 0;
+  };
+  std::map<std::int32_t, Beyond> too_large;
+  std::map<std::int32_t, Beyond> too_long;
+  for (const PlannedTrial& trial : planned.plan.trials) {
+    const std::int32_t nodes = std::max(1, trial.point.nodes);
+    const double least_s = least_time_s(trial.prediction.attempt_s, planned.sweep.policy);
+    const bool large = beyond_partition(facts, nodes).has_value();
+    if (!large && !beyond_time(facts, nodes, least_s)) continue;
+    Beyond& beyond = (large ? too_large : too_long)[nodes];
+    ++beyond.trials;
+    beyond.least_s = std::max(beyond.least_s, least_s);
+  }
+  std::vector<std::string> notes;
+  const auto note = [&](std::int64_t trials, const std::optional<std::string>& why) {
+    notes.push_back(fmt::format("{} of {} can't start and would wait for ever: {} {}. {}.", trials,
+        counted(std::ssize(planned.plan.trials), "trial"), trials == 1 ? "it needs" : "they need",
+        why.value_or(""), beyond_advice));
+  };
+  for (const auto& [nodes, beyond] : too_large)
+    note(beyond.trials, beyond_partition(facts, nodes));
+  for (const auto& [nodes, beyond] : too_long)
+    note(beyond.trials, beyond_time(facts, nodes, beyond.least_s));
+  return notes;
 }
 
 }  // namespace shardsweep

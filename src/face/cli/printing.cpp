@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/printing.hpp"
 
-#include "cli/ongoing.hpp"
 #include "cli/terminal.hpp"
 #include "plan/proof.hpp"
 #include "show/cell_text.hpp"
@@ -54,8 +53,7 @@ void mean_last_sweep(Session& session) {
   const auto last = std::find_if_not(sweeps->begin(), sweeps->end(), is_proof);
   if (last == sweeps->end() || sweeps->size() == 1) return;
   options.names = {last->name};
-  say(fmt::format(
-      "Sweep '{}' alone, the last of {}. --all-sweeps shows all.", last->name, sweeps->size()));
+  say("Sweep '{}' alone, the last of {}. --all-sweeps shows all.", last->name, sweeps->size());
 }
 
 TableStyle table_style(const Session& session, std::vector<std::string_view> important) {
@@ -98,8 +96,8 @@ Result<Options> formed_by_output(
   std::string endings = ".csv, .json, .md";
   for (const auto picture : pictures)
     endings += fmt::format("{}.{}", picture == pictures.back() ? " or " : ", ", picture);
-  return fault(FaultKind::invalid_input,
-      fmt::format("'{}': unknown file ending. Use {}, or add --format.", options.out, endings));
+  return fault(FaultKind::invalid_input, "'{}': unknown file ending. Use {}, or add --format.",
+      options.out, endings);
 }
 
 }  // namespace
@@ -127,13 +125,19 @@ std::string literal_of(const Value& value) {
   return std::visit(Literal{}, value);
 }
 
-void find_folders(const Home& home, Table& table) {
-  const auto found = std::find(table.columns.begin(), table.columns.end(), "dir");
+void each_text(Table& table, std::string_view column,
+    const std::function<void(Value&, const std::string&)>& take) {
+  const auto found = std::find(table.columns.begin(), table.columns.end(), column);
   if (found == table.columns.end()) return;
-  const auto at = static_cast<std::size_t>(found - table.columns.begin());
-  for (auto& row : table.rows)
-    if (const auto* dir = std::get_if<std::string>(&row[at]))
-      row[at] = folder_here(home, *dir).string();
+  for (auto& row : table.rows) {
+    auto& value = row[static_cast<std::size_t>(found - table.columns.begin())];
+    if (const auto* text = std::get_if<std::string>(&value)) take(value, std::string(*text));
+  }
+}
+
+void find_folders(const Home& home, Table& table) {
+  each_text(table, "dir",
+      [&](Value& value, const std::string& dir) { value = folder_here(home, dir).string(); });
 }
 
 Result<void> check_output(const Home& home, const std::filesystem::path& file) {
@@ -153,8 +157,8 @@ Result<void> check_output(const Home& home, const std::filesystem::path& file) {
       written == database + "-wal" || written == database + "-shm" ||
       written == database + "-journal";
   if (!kept) return {};
-  return fault(FaultKind::rejected,
-      fmt::format("{} belongs to the database: write another file.", file.string()));
+  return fault(
+      FaultKind::rejected, "{} belongs to the database: write another file.", file.string());
 }
 
 Result<bool> create_file(const std::string& file, const std::string& text) {
@@ -163,31 +167,29 @@ Result<bool> create_file(const std::string& file, const std::string& text) {
   const bool written =
       out != nullptr && std::fwrite(text.data(), 1, text.size(), out) == text.size();
   if ((out != nullptr && std::fclose(out) != 0) || !written)
-    return fault(
-        FaultKind::unavailable, fmt::format("cannot write '{}': {}", file, std::strerror(errno)));
+    return fault(FaultKind::unavailable, "cannot write '{}': {}", file, std::strerror(errno));
   return true;
 }
 
 Result<void> write_new_file(const std::string& file, const std::string& text) {
   std::error_code ignored;
   if (std::filesystem::exists(file, ignored))
-    return fault(FaultKind::rejected, fmt::format("{} exists already. Give another name.", file));
+    return fault(FaultKind::rejected, "{} exists already. Give another name.", file);
   return write_file_durably(file, text);
 }
 
 Result<ExitCode> print_table(const Table& table, const TableStyle& style) {
   if (!table.note.empty()) say(table.note);
-  SHARDSWEEP_TRY(print_result(table_text(table, style)));
-  return ExitCode::done;
+  return deliver(table_text(table, style));
 }
 
 Result<ExitCode> deliver(std::string_view text, const std::string& file, Readers readers) {
   if (file.empty()) {
     SHARDSWEEP_TRY(print_result(text));
-    return ExitCode::done;
+  } else {
+    SHARDSWEEP_TRY(write_file_durably(file, text, readers));
+    say("Wrote {}.", file);
   }
-  SHARDSWEEP_TRY(write_file_durably(file, text, readers));
-  say(fmt::format("Wrote {}.", file));
   return ExitCode::done;
 }
 
@@ -223,8 +225,8 @@ Result<std::string> changed_since(Reader& reader, const Selection& selection) {
   auto text = regressions_text(regressions);
   if (!text.empty())
     text +=
-        "\nThe ranking uses the sweep's own runs. --at now uses those measured again; "
-        "`shardsweep history` shows both.";
+        "\nThe ranking uses the sweep's own runs. --at now uses those measured again; `shardsweep "
+        "history` shows both.";
   return text;
 }
 
@@ -257,8 +259,8 @@ Result<void> print_lines(std::FILE* file, std::string& held) {
 
 Result<void> Spool::print(std::string_view rest) {
   const auto lost = [] {
-    return fault(FaultKind::unavailable,
-        fmt::format("the answer cannot be kept in a temporary file: {}", std::strerror(errno)));
+    return fault(FaultKind::unavailable, "the answer cannot be kept in a temporary file: {}",
+        std::strerror(errno));
   };
   if (failed_) return lost();
   std::string held;
@@ -282,7 +284,7 @@ Result<void> print_result(std::string_view text) {
       std::signal(SIGPIPE, SIG_DFL);
       std::raise(SIGPIPE);
     }
-    return fault(FaultKind::unavailable, fmt::format("standard output: {}", std::strerror(errno)));
+    return fault(FaultKind::unavailable, "standard output: {}", std::strerror(errno));
   }
   return {};
 }

@@ -9,6 +9,7 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,6 +38,9 @@ void drop_nodes_where_none(Table& table);
 /// A value in an expression of `--where`, or in SQL.
 [[nodiscard]] std::string literal_of(const Value& value);
 
+/// take(value, its text) for each text in the column.
+void each_text(Table& table, std::string_view column,
+    const std::function<void(Value&, const std::string&)>& take);
 /// Replaces the folders in the column `dir` by what is in this home, if the database was moved.
 void find_folders(const Home& home, Table& table);
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a program of commands does with its arguments.
 #include "cli/command_line.hpp"
-#include "cli/ongoing.hpp"
 #include "cli/printing.hpp"
 #include "cli/session.hpp"
+#include "cli/terminal.hpp"
 
 #include <fmt/format.h>
 
@@ -55,7 +55,7 @@ int run_program(
   try {
     return run(commands, argc, argv, program);
   } catch (const std::exception& error) {
-    say(fmt::format("{}: internal error: {}", program, error.what()));
+    say("{}: internal error: {}", program, error.what());
     return 1;
   }
 }

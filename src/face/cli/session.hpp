@@ -16,11 +16,15 @@
 #include <shardsweep/results.hpp>
 #include <shardsweep/sweep.hpp>
 
+#include <fmt/core.h>
+
 #include <cstdint>
 #include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace shardsweep {
@@ -89,8 +93,6 @@ struct SiteAccess {
 /// Adds what the site says about how ranks run: their container, causes of failures, and variables
 /// in their identity.
 [[nodiscard]] Result<void> add_site(PlannedSweep& planned, const SiteAccess& access);
-
-// ---- partitions.cpp -------------------------------------------------------------------------
 
 /// A note for each kind of point that no partition of the site can hold. Slurm is asked once in ten
 /// minutes, if there is a database to keep its answer.
@@ -175,15 +177,11 @@ struct RequestExtent {
 /// Tells if a daemon has the database: by its lock, or by a fresh lease from another host.
 [[nodiscard]] bool daemon_runs(const Session& session);
 
-// ---- daemon_here.cpp ------------------------------------------------------------------------
-
 /// Is the daemon for as long as `life` says. True if nothing was left to do.
 [[nodiscard]] Result<bool> be_daemon(
     const Session& session, const LifeOptions& life, const Policy& policy);
 /// Asks as ask_daemon() does. If no daemon runs, this process writes by itself and starts none.
 [[nodiscard]] Result<Answer> ask_writer(const Session& session, Request request);
-
-// ---- node_job.cpp ---------------------------------------------------------------------------
 
 /// Output of shell lines that ran on a node. Their log lies in the database's folder: a node that
 /// does not see the folder is a fault that says so.
@@ -207,8 +205,12 @@ enum class FollowedTo { answer, trials };
 [[nodiscard]] Result<void> print_result(std::string_view text);
 /// Results into a file, as a whole, or to stdout if none is named.
 [[nodiscard]] Result<ExitCode> deliver(
-    std::string_view text, const std::string& file, Readers readers = Readers::all);
+    std::string_view text, const std::string& file = {}, Readers readers = Readers::all);
 /// Talk to stderr. Control characters but line ends are made visible.
 void say(std::string_view text);
+template <class First, class... Rest>
+void say(fmt::format_string<First, Rest...> text, First&& first, Rest&&... rest) {
+  say(fmt::format(text, std::forward<First>(first), std::forward<Rest>(rest)...));
+}
 
 }  // namespace shardsweep

@@ -40,9 +40,8 @@ namespace {
 Result<void> read_back(const SubmittedSweep& submission, const std::filesystem::path& presets) {
   const auto refuse = [&](const Fault& why) {
     return fault(FaultKind::invalid_input,
-        fmt::format(
-            "'{}' is not submitted, because a daemon could not read it back from the database: {}",
-            submission.sweep->name, why.what));
+        "'{}' is not submitted, because a daemon could not read it back from the database: {}",
+        submission.sweep->name, why.what);
   };
   const auto sweep = load_sweep_text(submission.resolved, submission.sweep->name, {presets, {}});
   if (!sweep) return refuse(sweep.error());
@@ -156,8 +155,8 @@ Result<void> submit_proof(
 
 Result<Answer> submit_plan(const Session& session, PlannedSweep planned) {
   if (!planned.refusal.empty())
-    return fault(FaultKind::invalid_input,
-        fmt::format("'{}' is not submitted. {}", planned.sweep.name, planned.refusal));
+    return fault(
+        FaultKind::invalid_input, "'{}' is not submitted. {}", planned.sweep.name, planned.refusal);
   SHARDSWEEP_TRY(check_passed(planned));
   SHARDSWEEP_ASSIGN(const SiteAccess access, choose_backend(session, planned.sweep));
   say_notes(access.notes);
@@ -181,8 +180,8 @@ Result<Answer> submit_file(const Session& session, std::string& sweep_name) {
   say_notes(planned.notes);
   if (planned.plan.trials.empty()) {
     return fault(FaultKind::invalid_input,
-        fmt::format("no point of '{}' is feasible; 'shardsweep plan {}' says why",
-            planned.sweep.name, session.options.file));
+        "no point of '{}' is feasible; 'shardsweep plan {}' says why", planned.sweep.name,
+        session.options.file);
   }
   sweep_name = planned.sweep.name;
   return submit_plan(session, std::move(planned));
@@ -207,8 +206,8 @@ Result<std::int32_t> asked_nodes(const Options& options) {
   if (options.asked.nodes.empty()) return 1;
   const auto nodes = number_from<std::int32_t>(options.asked.nodes);
   if (nodes && *nodes >= 1 && *nodes <= 4096) return *nodes;
-  return fault(FaultKind::invalid_input,
-      fmt::format("--nodes takes a number from 1 to 4096; got '{}'", options.asked.nodes));
+  return fault(FaultKind::invalid_input, "--nodes takes a number from 1 to 4096; got '{}'",
+      options.asked.nodes);
 }
 
 Result<OwnCluster> own_cluster(const Session& session, std::int32_t nodes, std::int32_t most) {
@@ -226,9 +225,9 @@ Result<OwnCluster> own_cluster(const Session& session, std::int32_t nodes, std::
   if (slurm) return OwnCluster{"cpu-2x", 2};
   if (nodes > 1) {
     return fault(FaultKind::invalid_input,
-        fmt::format("--nodes {} needs a cluster: 'shardsweep init' writes a site file. "
-                    "Without --nodes this machine is tested.",
-            nodes));
+        "--nodes {} needs a cluster: 'shardsweep init' writes a site file. Without --nodes this "
+        "machine is tested.",
+        nodes);
   }
   return OwnCluster{"this-machine", 4};
 }

@@ -5,11 +5,11 @@
 #include "sweep/layout_text.hpp"
 #include "sweep/trainer_command.hpp"
 #include "text/characters.hpp"
+#include "text/pieces.hpp"
 #include "text/placeholders.hpp"
 #include "text/shell.hpp"
 #include "text/underscored.hpp"
 #include "trainer/configuration.hpp"
-#include "trainer/layout_writer.hpp"
 #include "trainer/settings.hpp"
 #include "trainer/trainers.hpp"
 
@@ -437,10 +437,7 @@ std::vector<Untold> untold_axes(const SweepSpec& sweep, std::span<const PlannedT
 }
 
 std::string untold_text(const SweepSpec& sweep, std::span<const Untold> untold) {
-  std::string text;
-  for (const Untold& one : untold)
-    text += (text.empty() ? "" : " ") + sentence(sweep, one);
-  return text;
+  return join_texts(untold, " ", [&](const Untold& one) { return sentence(sweep, one); });
 }
 
 }  // namespace shardsweep

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "picture/heatmap_picture.hpp"
 
-#include "picture/text_box.hpp"
+#include "picture/svg.hpp"
 #include "show/cell_text.hpp"
-#include "show/colour.hpp"
-#include "show/heatmap_cell.hpp"
+#include "show/pivot.hpp"
 #include "show/share_steps.hpp"
 #include "show/table_view.hpp"
 

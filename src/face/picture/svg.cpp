@@ -2,11 +2,13 @@
 #include "picture/svg.hpp"
 
 #include "show/cell_text.hpp"
+#include "show/styled_text.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <iterator>
 #include <utility>
 
@@ -217,6 +219,21 @@ Colour paper_colour(Ink ink) {
 
 std::string svg_text(const Drawing& drawing, SvgUse use) {
   return SvgWriter(use).take(drawing);
+}
+
+namespace {
+
+constexpr double mean_advance = 0.62;  ///< share of the size, per column
+
+}  // namespace
+
+double text_width(std::string_view text, double size) {
+  return static_cast<double>(width_of(printable(text))) * size * mean_advance;
+}
+
+std::string fitting_text(std::string_view text, double size, double width) {
+  const auto columns = static_cast<std::size_t>(width / (size * mean_advance));
+  return cut_to(text, columns > 1 ? columns : 1, true);
 }
 
 }  // namespace shardsweep

@@ -4,7 +4,7 @@
 #include "picture/svg.hpp"
 
 #include <shardsweep/command.hpp>
-#include <shardsweep/png.hpp>
+#include <shardsweep/drawing.hpp>
 
 #include <fmt/format.h>
 
@@ -61,12 +61,11 @@ class TemporaryFile {
 Result<std::string> png_bytes(const Drawing& drawing, std::int64_t width) {
   if (find_on_path("rsvg-convert").empty()) {
     return fault(FaultKind::unavailable,
-        "a PNG is painted by the program rsvg-convert, which is not on PATH (Debian: "
-        "librsvg2-bin and fonts-dejavu-core). SVG needs nothing: write -o FILE.svg");
+        "a PNG is painted by the program rsvg-convert, which is not on PATH (Debian: librsvg2-bin "
+        "and fonts-dejavu-core). SVG needs nothing: write -o FILE.svg");
   }
   const TemporaryFile svg(svg_text(drawing, SvgUse::file));
-  if (!svg.written())
-    return fault(FaultKind::unavailable, fmt::format("'{}' can't be written", svg.name()));
+  if (!svg.written()) return fault(FaultKind::unavailable, "'{}' can't be written", svg.name());
   const double longest = std::max({drawing.width, drawing.height, 1.0});
   const double wanted = width > 0
       ? (static_cast<double>(width) - 0.5) / std::max(drawing.width, 1.0)
@@ -79,10 +78,9 @@ Result<std::string> png_bytes(const Drawing& drawing, std::int64_t width) {
       run_command({"rsvg-convert", "--format=png", fmt::format("--zoom={:.6f}", zoom), svg.name()},
           options));
   if (painted.exit_code != 0 || painted.truncated) {
-    return fault(FaultKind::unavailable,
-        fmt::format("rsvg-convert failed: {}",
-            painted.truncated ? "the picture is too large"
-                              : painted.err.substr(0, painted.err.find('\n'))));
+    return fault(FaultKind::unavailable, "rsvg-convert failed: {}",
+        painted.truncated ? "the picture is too large"
+                          : painted.err.substr(0, painted.err.find('\n')));
   }
   return std::move(painted.out);
 }

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "report/axis_effects.hpp"
 
 #include "picture/svg.hpp"
 #include "report/sections.hpp"
 #include "show/pivot.hpp"
-#include "text/numbers.hpp"
 
 #include <shardsweep/axis_table.hpp>
 
@@ -122,19 +120,17 @@ std::string axes_section(const ReportView& view) {
       "follow from the GPUs and the batch.</p>\n<div class=\"scroll\" tabindex=\"0\" "
       "role=\"group\" aria-label=\"Which axis matters\"><table class=\"list\"><thead><tr><th "
       "scope=\"col\">change</th><th scope=\"col\" class=\"number\">pairs</th><th scope=\"col\" "
-      "class=\"number\">speed, median</th><th scope=\"col\">middle 80 %, from half to double "
-      "the speed</th><th scope=\"col\" class=\"number\">from</th><th scope=\"col\" "
+      "class=\"number\">speed, median</th><th scope=\"col\">middle 80 %, from half to double the "
+      "speed</th><th scope=\"col\" class=\"number\">from</th><th scope=\"col\" "
       "class=\"number\">to</th></tr></thead>\n<tbody>\n";
   for (std::size_t i = 0; i < std::min(effects.size(), most_shown); ++i) {
     const auto& effect = effects[i];
     const double low = effect.at(0.1);
     const double high = effect.at(0.9);
     body += fmt::format(
-        "<tr data-axis=\"{}\"><td class=\"change\">{} {} → {}</td><td "
-        "class=\"number\">{}</td><td "
+        "<tr data-axis=\"{}\"><td class=\"change\">{} {} → {}</td><td class=\"number\">{}</td><td "
         "class=\"number\">{}</td><td><span class=\"effect\"><s></s><i "
-        "style=\"left:{:.1f}%;width:{:.1f}%\"></i><u "
-        "style=\"left:{:.1f}%\"></u></span></td><td "
+        "style=\"left:{:.1f}%;width:{:.1f}%\"></i><u style=\"left:{:.1f}%\"></u></span></td><td "
         "class=\"number\">{}</td><td class=\"number\">{}</td></tr>\n",
         xml_escaped(effect.axis), xml_escaped(axis_words(effect.axis)), xml_escaped(effect.from),
         xml_escaped(effect.to), effect.changes.size(), signed_percent(effect.at(0.5)),

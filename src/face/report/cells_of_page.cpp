@@ -4,7 +4,6 @@
 #include "answer/answer.hpp"
 #include "picture/svg.hpp"
 #include "text/content_hash.hpp"
-#include "text/numbers.hpp"
 
 #include <shardsweep/axis_table.hpp>
 
@@ -12,7 +11,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <set>
 #include <utility>
 

@@ -2,9 +2,9 @@
 #include "report/charts.hpp"
 
 #include "picture/svg.hpp"
-#include "picture/text_box.hpp"
 #include "report/page_data.hpp"
 #include "show/cell_text.hpp"
+#include "text/pieces.hpp"
 
 #include <fmt/format.h>
 
@@ -247,19 +247,17 @@ std::string number_json(double number) {
 }
 
 std::string axis_json(const ChartAxis& axis) {
-  std::string names;
-  for (const auto& name : axis.names)
-    names += (names.empty() ? "" : ",") + script_json(name);
+  const auto names = join_texts(axis.names, ",", script_json);
   return fmt::format(R"({{"title":{},"kind":"{}","log":{},"zero":{},"exact":{},"whole":{}{}}})",
       script_json(axis.title), kind_of(axis.column), axis.logarithmic, axis.from_zero, axis.at_data,
       axis.whole, names.empty() ? "" : ",\"names\":[" + names + "]");
 }
 
 std::string series_json(const ChartSeries& series) {
-  std::string points;
-  for (const auto& point : series.points)
-    points += fmt::format("{}[{},{}{}]", points.empty() ? "" : ",", number_json(point.x),
-        number_json(point.y), point.title.empty() ? "" : "," + script_json(point.title));
+  const auto points = join_texts(series.points, ",", [](const auto& point) {
+    return fmt::format("[{},{}{}]", number_json(point.x), number_json(point.y),
+        point.title.empty() ? "" : "," + script_json(point.title));
+  });
   return fmt::format(R"({{"name":{},"colour":{},"line":{},"dots":{},"dashed":{},"points":[{}]}})",
       script_json(series.name), series.colour, series.line, series.dots, series.dashed, points);
 }
@@ -267,13 +265,11 @@ std::string series_json(const ChartSeries& series) {
 }  // namespace
 
 std::string chart_figure(const Chart& chart, std::string_view caption) {
-  std::string series;
-  for (const auto& one : chart.series)
-    series += (series.empty() ? "" : ",\n") + series_json(one);
+  const auto series = join_texts(chart.series, ",\n", series_json);
   return fmt::format(
-      "<figure class=\"lines\"><script type=\"application/json\">{{\"title\":{},\"x\":{},"
-      "\"y\":{},\"series\":[{}]}}</script><div class=\"plot\"></div><figcaption>{}"
-      "</figcaption></figure>\n",
+      "<figure class=\"lines\"><script "
+      "type=\"application/json\">{{\"title\":{},\"x\":{},\"y\":{},\"series\":[{}]}}</script><div "
+      "class=\"plot\"></div><figcaption>{}</figcaption></figure>\n",
       script_json(chart.title), axis_json(chart.x), axis_json(chart.y), series,
       xml_escaped(caption));
 }

@@ -4,17 +4,14 @@
 #include "picture/heatmap_picture.hpp"
 #include "picture/svg.hpp"
 #include "report/cells_of_page.hpp"
-#include "report/outcomes.hpp"
-#include "show/cell_text.hpp"
-#include "show/heatmap_cell.hpp"
+#include "report/sections.hpp"
+#include "show/pivot.hpp"
 #include "show/share_steps.hpp"
 #include "show/table_view.hpp"
 #include "text/numbers.hpp"
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <map>
 #include <set>
 #include <utility>
 

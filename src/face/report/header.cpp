@@ -2,17 +2,15 @@
 // The page's header: what was measured, on what, when, at what cost, and how surely. Numbers
 // that nobody has recorded are said to be unknown, and never 0.
 #include "picture/svg.hpp"
-#include "report/outcomes.hpp"
 #include "report/sections.hpp"
 #include "show/cell_text.hpp"
-#include "show/heatmap_cell.hpp"
+#include "show/pivot.hpp"
 #include "text/numbers.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <map>
 #include <set>
 #include <string>

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "report/history_page.hpp"
-
 #include "picture/heatmap_picture.hpp"
 #include "picture/svg.hpp"
 #include "report/charts.hpp"
 #include "report/page.hpp"
+#include "report/report_page.hpp"
 #include "show/cell_text.hpp"
 #include "text/numbers.hpp"
 
@@ -133,11 +132,9 @@ std::string history_page(const History& history, const std::string& made) {
   if (!history.series.empty()) body += history_answer(history);
   body +=
       "<section>\n<h2>Series, the largest loss first, then what looks slower</h2>\n<p "
-      "class=\"faint\">A loss is how "
-      "far "
-      "the newest level lies below the best one. A level is what fits the points: it steps "
-      "where a change is sure, and slopes where a series drifts. Axes do not begin at "
-      "0.</p>\n<div class=\"small-charts\">\n";
+      "class=\"faint\">A loss is how far the newest level lies below the best one. A level is what "
+      "fits the points: it steps where a change is sure, and slopes where a series drifts. Axes do "
+      "not begin at 0.</p>\n<div class=\"small-charts\">\n";
   for (std::size_t i = 0; i < std::min(most_charts, history.series.size()); ++i)
     body += series_figure(history.series[i]);
   body += "</div>\n";

@@ -3,7 +3,6 @@
 // for.
 #include "picture/svg.hpp"
 #include "report/charts.hpp"
-#include "report/outcomes.hpp"
 #include "report/page.hpp"
 #include "report/sections.hpp"
 #include "show/cell_text.hpp"
@@ -123,8 +122,8 @@ std::string timeline(const std::vector<LifeOfAllocation>& lives, std::size_t mos
   for (std::size_t i = 0; i < std::min(lives.size(), most); ++i) {
     const auto& life = lives[i];
     out += fmt::format(
-        "<div><span>{}</span><div class=\"life\" role=\"img\" aria-label=\"{}\"><i "
-        "class=\"rest\" style=\"left:{:.2f}%;width:{:.2f}%\"></i>",
+        "<div><span>{}</span><div class=\"life\" role=\"img\" aria-label=\"{}\"><i class=\"rest\" "
+        "style=\"left:{:.2f}%;width:{:.2f}%\"></i>",
         xml_escaped(life.name),
         xml_escaped(fmt::format("{}: {} in {}", life.name,
             counted(static_cast<std::int64_t>(life.spans.size()), "attempt"),
@@ -153,8 +152,8 @@ std::string timeline(const std::vector<LifeOfAllocation>& lives, std::size_t mos
   }
   return out +
       fmt::format(
-          "<div><span></span><div class=\"ends\"><span>{}</span><span>{}</span></div>"
-          "</div></div>\n",
+          "<div><span></span><div "
+          "class=\"ends\"><span>{}</span><span>{}</span></div></div></div>\n",
           xml_escaped(local_time_text(static_cast<std::int64_t>(from))),
           xml_escaped(local_time_text(static_cast<std::int64_t>(to))));
 }
@@ -230,11 +229,9 @@ std::string scaling_section(const ReportView& view) {
       [](const auto& a, const auto& b) { return a.x < b.x; });
   chart.series.push_back(std::move(perfect));
   return section("Scaling",
-      chart_figure(chart,
-          "The fastest layout of each size; a doubt about its speed holds "
-          "here too.") +
-          "<details><summary>The numbers, and what a billion tokens "
-          "cost</summary>\n" +
+      chart_figure(
+          chart, "The fastest layout of each size; a doubt about its speed holds here too.") +
+          "<details><summary>The numbers, and what a billion tokens cost</summary>\n" +
           html_table(table, "Scaling of the fastest layouts") + "</details>\n");
 }
 
@@ -258,8 +255,8 @@ std::string history_section(const ReportView& view) {
   std::string body;
   if (!chart.series.empty())
     body += chart_figure(chart,
-        fmt::format("GPU-hours spent until each new best{}. A single run may lie above the "
-                    "median that ranks its layout.",
+        fmt::format("GPU-hours spent until each new best{}. A single run may lie above the median "
+                    "that ranks its layout.",
             order.size() > most_cells
                 ? fmt::format(", in the {} cells with most layouts", most_cells)
                 : ""));

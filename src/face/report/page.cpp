@@ -5,10 +5,9 @@
 #include "picture/svg.hpp"
 #include "report/cells_of_page.hpp"
 #include "report/grid.hpp"
-#include "report/page_assets.hpp"
 #include "report/sections.hpp"
 #include "show/cell_text.hpp"
-#include "show/heatmap_table.hpp"
+#include "show/heatmap_view.hpp"
 #include "show/table_view.hpp"
 
 #include <fmt/format.h>
@@ -53,8 +52,8 @@ std::string html_page(std::string_view title, std::string_view body, PageScript 
   std::string page =
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
-      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
-      "style-src 'unsafe-inline'; script-src 'unsafe-inline'";
+      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
+      "'unsafe-inline'; script-src 'unsafe-inline'";
   const bool explores = script == PageScript::explorer;
   if (explores) page += " 'wasm-unsafe-eval' blob:; worker-src blob:";
   page += fmt::format("\">\n<title>{}</title>\n<style>\n{}{}</style>\n</head>\n<body>\n",

@@ -46,4 +46,12 @@ struct PageService {
 [[nodiscard]] std::string heatmap_page(
     const ReportInput& input, const std::vector<Heatmap>& heatmaps);
 
+// Style and scripts of every page: src/face/report/page.css, page*.js and explorer*.
+
+extern const char* const page_style;
+extern const char* const page_script;
+extern const char* const live_script;
+extern const char* const explorer_style;
+extern const char* const explorer_script;
+
 }  // namespace shardsweep

@@ -302,8 +302,8 @@ std::string shown_cause(const ReportedTrial& trial) {
 std::string data_element(const ReportView& view) {
   const auto& trials = view.trials;
   std::string out = fmt::format(
-      "<script type=\"application/json\" id=\"data\">{{\"count\":{},\"limit\":{},\"size\":{},"
-      "\"columns\":[",
+      "<script type=\"application/json\" "
+      "id=\"data\">{{\"count\":{},\"limit\":{},\"size\":{},\"columns\":[",
       trials.size(), view.input.memory_limit().value_or(0),
       script_json(view.heatmap().column_name));
   const auto put = [&](const DataColumn& column, const std::vector<Value>& values, bool first) {

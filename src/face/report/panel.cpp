@@ -4,11 +4,11 @@
 #include "picture/heatmap_picture.hpp"
 #include "picture/svg.hpp"
 #include "report/grid.hpp"
-#include "report/outcomes.hpp"
 #include "report/page.hpp"
 #include "report/sections.hpp"
 #include "show/cell_text.hpp"
 #include "text/numbers.hpp"
+#include "text/pieces.hpp"
 
 #include <fmt/format.h>
 
@@ -89,10 +89,9 @@ class Reach {
 std::string top_table(const ReportView& view, const CellAnswer& answer) {
   const Reach reach(answer.layouts);
   std::string out =
-      "<h3>Fastest layouts</h3>\n<table class=\"top\"><thead><tr><th "
-      "scope=\"col\">layout</th><th scope=\"col\" class=\"number\">tokens/s/<wbr>GPU</th><th "
-      "scope=\"col\">interval</th><th scope=\"col\" class=\"number\">first leads by</th><th "
-      "scope=\"col\">sure</th></tr></thead>\n"
+      "<h3>Fastest layouts</h3>\n<table class=\"top\"><thead><tr><th scope=\"col\">layout</th><th "
+      "scope=\"col\" class=\"number\">tokens/s/<wbr>GPU</th><th scope=\"col\">interval</th><th "
+      "scope=\"col\" class=\"number\">first leads by</th><th scope=\"col\">sure</th></tr></thead>\n"
       "<tbody>\n";
   const std::size_t count = std::min(answer.layouts.size(), most_ranked);
   for (std::size_t i = 0; i < count; ++i) {
@@ -113,8 +112,7 @@ std::string top_table(const ReportView& view, const CellAnswer& answer) {
         : layout_html(layout.name);
     out += fmt::format(
         "<tr><td class=\"layout\">{}</td><td class=\"number\">{}</td><td>{}</td><td "
-        "class=\"number\">{}"
-        "</td><td>{}</td></tr>\n",
+        "class=\"number\">{}</td><td>{}</td></tr>\n",
         name, xml_escaped(amount_text(layout.tokens_per_s_per_gpu)), reach.bar(layout),
         xml_escaped(lead), xml_escaped(sure));
   }
@@ -152,8 +150,8 @@ class StackedBars {
     std::string out = fmt::format("<h3>{}</h3>\n<div class=\"bars\">\n", xml_escaped(heading));
     for (const auto& bar : bars_) {
       out += fmt::format(
-          "<div class=\"name\"><span class=\"layout\">{}</span><span>{}</span>"
-          "</div><div class=\"stack\" role=\"img\" aria-label=\"{}\">",
+          "<div class=\"name\"><span class=\"layout\">{}</span><span>{}</span></div><div "
+          "class=\"stack\" role=\"img\" aria-label=\"{}\">",
           layout_html(bar.name), xml_escaped(humanised(column_, bar.sum)), xml_escaped(words(bar)));
       for (const auto& [part, value] : bar.parts)
         out += fmt::format("<i class=\"k{}\" style=\"width:{:.2f}%\" title=\"{} {}\"></i>",
@@ -222,8 +220,8 @@ std::string breakdown(const ReportView& view, const CellAnswer& answer) {
              "Mean over the ranks; forward and backward contain their waits for tensor "
              "parallelism. Numbers: the first layout.") +
       memory.html("Where memory goes",
-          "Rank with the largest peak. Parts peak at different times, so they add up "
-          "to more than the total.");
+          "Rank with the largest peak. Parts peak at different times, so they add up to more than "
+          "the total.");
 }
 
 std::string outcome_counts(const ReportView& view, const PageCell& cell) {
@@ -232,9 +230,8 @@ std::string outcome_counts(const ReportView& view, const PageCell& cell) {
     const auto& trial = view.trials[row];
     ++outcomes[outcome_words(trial.outcome.empty() ? trial.state : trial.outcome)];
   }
-  std::string counts;
-  for (const auto& [outcome, count] : outcomes)
-    counts += fmt::format("{}{} {}", counts.empty() ? "" : ", ", count, outcome);
+  const auto counts = join_texts(
+      outcomes, ", ", [](const auto& one) { return fmt::format("{} {}", one.second, one.first); });
   return fmt::format(
       "{}: {}.", counted(static_cast<std::int64_t>(cell.trials.size()), "trial"), counts);
 }
@@ -320,8 +317,8 @@ std::string answer_section(const ReportView& view) {
   if (first != nullptr) words.chosen = cell_key(first->row, first->column);
   std::string body = "<div class=\"two\"><div>\n" + grid(heatmap, words) +
       (view.with_trials ? memory_chart(view) : std::string()) +
-      "</div>\n<aside id=\"panels\" aria-live=\"polite\" aria-label=\"Details of "
-      "the chosen cell\" tabindex=\"0\">\n";
+      "</div>\n<aside id=\"panels\" aria-live=\"polite\" aria-label=\"Details of the chosen cell\" "
+      "tabindex=\"0\">\n";
   std::vector<const PageCell*> order;
   for (const auto& cell : view.cells)
     order.push_back(&cell);
@@ -337,8 +334,8 @@ std::string answer_section(const ReportView& view) {
         cell_panel(view, *order[i]));
   }
   return "<section id=\"answer\" aria-label=\"Answer\">\n" + body +
-      "<p id=\"no-panel\" class=\"faint\" hidden>This cell has no details on the page: see "
-      "all trials.</p></aside></div>\n</section>\n";
+      "<p id=\"no-panel\" class=\"faint\" hidden>This cell has no details on the page: see all "
+      "trials.</p></aside></div>\n</section>\n";
 }
 
 }  // namespace shardsweep

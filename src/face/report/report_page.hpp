@@ -2,8 +2,10 @@
 // The page that is passed around.
 #pragma once
 
+#include "show/history.hpp"
 #include "show/pivot.hpp"
 
+#include <shardsweep/drawing.hpp>
 #include <shardsweep/model.hpp>
 #include <shardsweep/report_facts.hpp>
 
@@ -11,6 +13,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace shardsweep {
@@ -45,5 +48,27 @@ struct ReportInput {
 
 /// One file without a network: from the answer at the top to the evidence at the end.
 [[nodiscard]] std::string report_page(const ReportInput& input);
+
+// The explorer: the planner itself, compiled to WebAssembly, in a page of one file, with a form
+// to ask it and cards for its answers.
+
+struct ExplorerInput {
+  std::string_view glue;     ///< planner.js, emscripten's loader; empty: the page's server answers
+  std::string_view wasm_gz;  ///< planner.wasm.gz, as bytes
+  /// {"models": {name: …}, "clusters": {name: …}, "learnt": [{…}]}, as explore/question.hpp
+  /// reads them.
+  std::string_view presets;
+};
+
+[[nodiscard]] std::string explorer_page(const ExplorerInput& input);
+
+// Series over time as a page and as a picture: small charts, the largest loss first.
+
+/// One file in the report's form, without a network. `made` says when, and by which version.
+[[nodiscard]] std::string history_page(const History& history, const std::string& made);
+
+/// The same charts one below the other, of at most 24 series; the summary says how many more
+/// there are.
+[[nodiscard]] Drawing history_picture(const History& history);
 
 }  // namespace shardsweep

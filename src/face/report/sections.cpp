@@ -2,10 +2,10 @@
 #include "report/sections.hpp"
 
 #include "picture/svg.hpp"
-#include "report/outcomes.hpp"
+#include "report/charts.hpp"
 #include "report/page.hpp"
 #include "report/page_data.hpp"
-#include "show/heatmap_cell.hpp"
+#include "show/pivot.hpp"
 #include "text/numbers.hpp"
 
 #include <fmt/format.h>
@@ -64,8 +64,8 @@ std::string details(std::string_view summary, const std::string& text) {
 /// An empty place that the script draws into.
 std::string chart_place(std::string_view id, std::string_view caption) {
   return fmt::format(
-      "<figure id=\"{}\"><div class=\"scroll\"><div class=\"plot\"></div></div><figcaption>{}"
-      "</figcaption></figure>\n",
+      "<figure id=\"{}\"><div class=\"scroll\"><div "
+      "class=\"plot\"></div></div><figcaption>{}</figcaption></figure>\n",
       id, caption);
 }
 
@@ -84,8 +84,7 @@ std::string predicted_caption(const std::vector<ReportedTrial>& trials) {
     return ratios[static_cast<std::size_t>(share * static_cast<double>(ratios.size() - 1))];
   };
   return fmt::format(
-      "Predicted before anything ran. Measured speed over predicted speed: {:.2f} in the "
-      "median, "
+      "Predicted before anything ran. Measured speed over predicted speed: {:.2f} in the median, "
       "{:.2f} to {:.2f} for the middle 80 % of {}.",
       at(0.5), at(0.1), at(0.9), counted(static_cast<std::int64_t>(ratios.size()), "trial"));
 }
@@ -126,8 +125,8 @@ std::string memory_chart(const ReportView& view) {
   if (!has_memory(view.trials)) return {};
   return "<h3>Speed against memory: <span class=\"chosen-cell\"></span></h3>\n" +
       chart_place("memory-chart",
-          "Each dot is a run of the chosen cell; the fastest layouts have their names. "
-          "Click a dot for its trial.");
+          "Each dot is a run of the chosen cell; the fastest layouts have their names. Click a dot "
+          "for its trial.");
 }
 
 std::string predicted_section(const ReportView& view) {
@@ -144,10 +143,10 @@ std::string parallel_section(const ReportView& view) {
       "type=\"checkbox\" id=\"only-cell\"> only <span class=\"chosen-cell\">the chosen "
       "cell</span></label><button type=\"button\" id=\"clear\">Show all</button></div>\n" +
           chart_place("parallel-chart",
-              "A line is a trial. Drag along an axis to choose a part of it, click it to "
-              "choose all of it again. With keys: Tab to an axis, up and down move, with "
-              "Shift they widen, Escape clears. The choice holds for the other charts "
-              "and for the table of trials. <span class=\"drawn\"></span>"));
+              "A line is a trial. Drag along an axis to choose a part of it, click it to choose "
+              "all of it again. With keys: Tab to an axis, up and down move, with Shift they "
+              "widen, Escape clears. The choice holds for the other charts and for the table of "
+              "trials. <span class=\"drawn\"></span>"));
 }
 
 std::string failures_section(const ReportView& view) {
@@ -163,11 +162,10 @@ std::string failures_section(const ReportView& view) {
       [](const auto& a, const auto& b) { return a.second.size() > b.second.size(); });
   constexpr std::size_t most_rows = 20;
   std::string body =
-      "<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"Failures by "
-      "cause\"><table class=\"list\"><thead><tr><th scope=\"col\" "
-      "class=\"number\">trials</th><th scope=\"col\">outcome</th><th scope=\"col\">cause</th>"
-      "<th scope=\"col\" class=\"number\">cost</th><th scope=\"col\">such as</th></tr>"
-      "</thead>\n<tbody>\n";
+      "<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"Failures by cause\"><table "
+      "class=\"list\"><thead><tr><th scope=\"col\" class=\"number\">trials</th><th "
+      "scope=\"col\">outcome</th><th scope=\"col\">cause</th><th scope=\"col\" "
+      "class=\"number\">cost</th><th scope=\"col\">such as</th></tr></thead>\n<tbody>\n";
   for (std::size_t i = 0; i < std::min(order.size(), most_rows); ++i) {
     const auto& [kind, trials] = order[i];
     double seconds = 0;
@@ -229,15 +227,15 @@ std::string side_runs_section(const ReportView& view) {
 
 std::string trials_section(const ReportView& view) {
   const auto body = fmt::format(
-      "<div class=\"bar\"><label>Filter <input id=\"filter\" type=\"search\" "
-      "placeholder=\"words; all have to occur\"></label>\n<button id=\"csv\" class=\"screen\" "
-      "type=\"button\">Download CSV</button>\n<span id=\"count\" role=\"status\">{}</span>\n"
+      "<div class=\"bar\"><label>Filter <input id=\"filter\" type=\"search\" placeholder=\"words; "
+      "all have to occur\"></label>\n<button id=\"csv\" class=\"screen\" type=\"button\">Download "
+      "CSV</button>\n<span id=\"count\" role=\"status\">{}</span>\n"
       "<button id=\"before\" class=\"screen\" type=\"button\">Previous</button><button "
-      "id=\"after\" class=\"screen\" type=\"button\">Next</button></div>\n<div "
-      "class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"All trials\"><table "
-      "id=\"trials\" class=\"list\"><thead></thead><tbody></tbody></table></div>\n<dialog "
-      "id=\"trial\" aria-label=\"One trial\"></dialog>\n<noscript><p>The table and the charts "
-      "need JavaScript. What the page says above is complete without it.</p></noscript>\n",
+      "id=\"after\" class=\"screen\" type=\"button\">Next</button></div>\n<div class=\"scroll\" "
+      "tabindex=\"0\" role=\"group\" aria-label=\"All trials\"><table id=\"trials\" "
+      "class=\"list\"><thead></thead><tbody></tbody></table></div>\n<dialog id=\"trial\" "
+      "aria-label=\"One trial\"></dialog>\n<noscript><p>The table and the charts need JavaScript. "
+      "What the page says above is complete without it.</p></noscript>\n",
       counted(static_cast<std::int64_t>(view.trials.size()), "trial"));
   return section("All trials", body);
 }
@@ -267,6 +265,42 @@ std::string reproduce_section(const ReportView& view) {
         "<p class=\"faint\">The site file is not part of a report: it may hold secrets. "
         "`shardsweep render` prints the job script of a sweep file.</p>\n";
   return section("How to reproduce", body);
+}
+
+std::vector<std::pair<std::string, std::int64_t>> counts_by_outcome(
+    const std::vector<ReportedTrial>& trials) {
+  std::map<std::string, std::int64_t> counts;
+  for (const auto& trial : trials)
+    ++counts[!trial.outcome.empty()   ? trial.outcome
+            : trial.state == "queued" ? "planned"
+                                      : trial.state];
+  std::vector<std::pair<std::string, std::int64_t>> found(counts.begin(), counts.end());
+  std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) {
+    const bool first = a.first == "completed";
+    const bool second = b.first == "completed";
+    return first != second ? first : a.second > b.second;
+  });
+  return found;
+}
+
+std::string outcome_words(std::string_view outcome) {
+  if (outcome == "completed") return "measured";
+  if (outcome == "oom") return "out of memory";
+  if (outcome == "node_failure") return "node failures";
+  if (outcome == "comm_error") return "communication errors";
+  if (outcome == "skipped") return "skipped";
+  if (outcome == "planned" || outcome == "queued" || outcome.empty()) return "not run yet";
+  return std::string(outcome);
+}
+
+std::size_t outcome_colour(std::string_view outcome) {
+  auto role = ColourRole::failed;
+  if (outcome == "completed") role = ColourRole::measured;
+  if (outcome == "oom") role = ColourRole::out_of_memory;
+  if (outcome == "running") role = ColourRole::running;
+  if (outcome == "skipped" || outcome == "planned" || outcome == "queued")
+    role = ColourRole::derived;
+  return number_of(role);
 }
 
 }  // namespace shardsweep

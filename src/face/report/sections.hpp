@@ -9,10 +9,12 @@
 #include <shardsweep/report_facts.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace shardsweep {
@@ -74,5 +76,35 @@ struct ReportView {
 /// are.
 [[nodiscard]] std::string conditions_section(const ReportView& view);
 [[nodiscard]] std::string reproduce_section(const ReportView& view);
+
+// Outcomes as the page words and colours them.
+
+/// How trials ended, or the state of those that have not; the most frequent first, what was
+/// measured before all.
+[[nodiscard]] std::vector<std::pair<std::string, std::int64_t>> counts_by_outcome(
+    const std::vector<ReportedTrial>& trials);
+
+/// `out of memory` of `oom`.
+[[nodiscard]] std::string outcome_words(std::string_view outcome);
+
+/// The number of its colour, k0 to k7 of page.css.
+[[nodiscard]] std::size_t outcome_colour(std::string_view outcome);
+
+// The axis that matters: pairs of layouts of one cell that differ in one axis alone. Nothing is
+// fitted, because layouts that did not run leave holes in which a model would invent effects.
+
+/// Step from one value of an axis to its next one.
+struct AxisEffect {
+  std::string axis;
+  std::string from;
+  std::string to;
+  std::vector<double> changes;  ///< speed at `to` / speed at `from` - 1, of each pair; sorted
+  [[nodiscard]] double at(double share) const;
+};
+
+/// Effects of all cells, axis by axis: first the axis with the largest change in the median. Steps
+/// with fewer than three pairs are left out, unless no other is there.
+[[nodiscard]] std::vector<AxisEffect> axis_effects(const std::vector<PageCell>& cells,
+    const std::vector<ReportedTrial>& trials, const TrialRows& rows);
 
 }  // namespace shardsweep

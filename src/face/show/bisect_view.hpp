@@ -16,9 +16,8 @@
 
 namespace shardsweep {
 
-template <>
-inline constexpr std::array<std::string_view, 9> word_table<BisectEnd>{"goes on", "found",
-    "unconfirmed", "range", "absent", "faster", "undecided", "first broken", "last broken"};
+SHARDSWEEP_WORDS(BisectEnd, "goes on", "found", "unconfirmed", "range", "absent", "faster",
+    "undecided", "first broken", "last broken");
 
 /// A commit, or an image of a list.
 struct BisectVersion {
@@ -38,17 +37,7 @@ struct BisectRun {
   double speed = 0;  ///< 0: not measured, or marked
   double step_ms = 0;
 };
-template <>
-inline constexpr auto described<BisectRun> = Entries{
-    Field{"version", &BisectRun::version},
-    Field{"pair", &BisectRun::pair},
-    Field{"open", &BisectRun::open},
-    Field{"outcome", &BisectRun::outcome},
-    Field{"cause", &BisectRun::cause},
-    Field{"allocation", &BisectRun::allocation},
-    Field{"speed", &BisectRun::speed},
-    Field{"step_ms", &BisectRun::step_ms},
-};
+SHARDSWEEP_DESCRIBE(BisectRun, version, pair, open, outcome, cause, allocation, speed, step_ms);
 
 /// Evidence of a bisection from its runs, for its decision and its answer.
 struct BisectRecord {

@@ -87,8 +87,7 @@ std::string failed_sentence(const std::vector<const SweepStatus*>& failed) {
   const SweepStatus& sweep = *failed.front();
   if (nothing_to_rank(sweep)) {
     return fmt::format(
-        "exit 1: no measurement of {} can be ranked{}{}. `shardsweep results {}` "
-        "lists them.",
+        "exit 1: no measurement of {} can be ranked{}{}. `shardsweep results {}` lists them.",
         sweep.name, sweep.doubt.empty() ? "" : ": ", sweep.doubt, sweep.name);
   }
   return fmt::format(

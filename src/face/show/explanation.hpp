@@ -8,7 +8,6 @@
 #include <shardsweep/results.hpp>
 
 #include <optional>
-#include <string>
 #include <vector>
 
 namespace shardsweep {

@@ -18,8 +18,7 @@ enum class FrontierCost : std::uint8_t {
   memory,  ///< peak memory of a GPU, within a cell
   nodes,   ///< nodes, or GPUs if worlds are counted by them: the best of each cell
 };
-template <>
-inline constexpr std::array<std::string_view, 2> word_table<FrontierCost>{"memory", "nodes"};
+SHARDSWEEP_WORDS(FrontierCost, "memory", "nodes");
 
 struct FrontierPoint {
   double cost = 0;

@@ -7,6 +7,7 @@
 
 #include "show/cell_text.hpp"
 #include "text/numbers.hpp"
+#include "text/pieces.hpp"
 
 #include <fmt/format.h>
 
@@ -376,9 +377,8 @@ Table history_points(const History& history) {
       const auto& changes = series.answer.changes;
       const bool is_change = next < changes.size() && changes[next].first == i;
       const auto& verdict = series.answer.points[i];
-      std::string software;
-      for (const auto& [name, value] : run.software)
-        software += fmt::format("{}{} {}", software.empty() ? "" : ", ", name, value);
+      const auto software = join_texts(run.software, ", ",
+          [](const auto& fact) { return fmt::format("{} {}", fact.first, fact.second); });
       auto& row = table.rows.emplace_back(cell_values(run));
       row.insert(row.end(),
           {run.layout, run.sweep, run.trial, time_or_none(run.ended_at), speed_of(run),

@@ -27,8 +27,7 @@ enum class HistoryOf : std::uint8_t {
   cell,   ///< the best of a cell: a point for each sweep and software that measured it
   layout  ///< one layout of a cell: a point for each run
 };
-template <>
-inline constexpr std::array<std::string_view, 2> word_table<HistoryOf>{"cell", "layout"};
+SHARDSWEEP_WORDS(HistoryOf, "cell", "layout");
 
 /// Facts known of a run, by the names that people see: version, image, code, nccl, …
 using HistoryFacts = std::map<std::string, std::string>;
@@ -55,12 +54,7 @@ template <>
 inline constexpr auto described<HistoryRun> = Entries{
     Part{&HistoryRun::cell},
     Part{&HistoryRun::measured},
-    Field{"cluster", &HistoryRun::cluster},
-    Field{"runner", &HistoryRun::runner},
-    Field{"layout", &HistoryRun::layout},
-    Field{"sweep", &HistoryRun::sweep},
-    Field{"trial", &HistoryRun::trial},
-    Field{"remeasured", &HistoryRun::remeasured},
+    SHARDSWEEP_FIELDS(HistoryRun, cluster, runner, layout, sweep, trial, remeasured),
     Field{"trial_id", &HistoryRun::id},
     Field{"ended_at", &HistoryRun::ended_at},
 };

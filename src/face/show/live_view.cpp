@@ -5,7 +5,7 @@
 #include "answer/best_text.hpp"
 #include "show/cell_text.hpp"
 #include "show/exit_code.hpp"
-#include "show/standing.hpp"
+#include "show/next_steps.hpp"
 #include "text/numbers.hpp"
 
 #include <fmt/format.h>

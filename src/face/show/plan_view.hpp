@@ -2,6 +2,7 @@
 // A plan as text. Pure: appends to a buffer, knows no terminal.
 #pragma once
 
+#include "plan/plan.hpp"
 #include "show/table_view.hpp"
 
 #include <shardsweep/capabilities.hpp>
@@ -12,6 +13,8 @@
 
 #include <cstddef>
 #include <optional>
+#include <string>
+#include <vector>
 
 namespace shardsweep {
 
@@ -35,5 +38,11 @@ struct PlanText {
 /// and vars go by their names, as in the database.
 void write_plan(fmt::memory_buffer& out, const SweepSpec& sweep, const Capabilities& runner,
     const Plan& plan, const PlanText& text);
+
+// A plan cell by cell: each launch with what is predicted of it, and each point left out.
+
+/// json and csv: one row for each launch and for each point left out.
+[[nodiscard]] std::string plan_story_text(
+    const std::vector<PlannedCell>& cells, const TableStyle& style);
 
 }  // namespace shardsweep

@@ -43,30 +43,9 @@ struct RankedLayout {
   /// Speed times `factor`, as verdicts compare it.
   [[nodiscard]] LayoutSpeed speed(double factor = 1) const;
 };
-template <>
-inline constexpr auto described<RankedLayout> = Entries{
-    Field{"model", &RankedLayout::model},
-    Field{"seq_len", &RankedLayout::seq_len},
-    Field{"nodes", &RankedLayout::nodes},
-    Field{"gpus", &RankedLayout::gpus},
-    Field{"layout", &RankedLayout::layout},
-    Field{"tokens_per_s_per_gpu", &RankedLayout::tokens_per_s_per_gpu},
-    Field{"mfu", &RankedLayout::mfu},
-    Field{"train_step_ms", &RankedLayout::train_step_ms},
-    Field{"peak_memory_bytes", &RankedLayout::peak_memory_bytes},
-    Field{"sweep", &RankedLayout::sweep},
-    Field{"trial", &RankedLayout::trial},
-    Field{"runner", &RankedLayout::runner},
-    Field{"runner_version", &RankedLayout::runner_version},
-    Field{"repeats", &RankedLayout::repeats},
-    Field{"repeat_spread", &RankedLayout::repeat_spread},
-    Field{"resolution", &RankedLayout::resolution},
-    Field{"sm_clock_mhz", &RankedLayout::sm_clock_mhz},
-    Field{"step_spread", &RankedLayout::step_spread},
-    Field{"steps", &RankedLayout::steps},
-    Field{"others_cpu", &RankedLayout::others_cpu},
-    Field{"rank", &RankedLayout::rank},
-};
+SHARDSWEEP_DESCRIBE(RankedLayout, model, seq_len, nodes, gpus, layout, tokens_per_s_per_gpu, mfu,
+    train_step_ms, peak_memory_bytes, sweep, trial, runner, runner_version, repeats, repeat_spread,
+    resolution, sm_clock_mhz, step_spread, steps, others_cpu, rank);
 
 struct RankedLayouts {
   /// Columns that tell cells apart beside model and size: the cluster, if there are several, and

@@ -24,20 +24,8 @@ struct SelfTestTrial {
   std::int64_t predicted_memory_bytes = 0;
   double bus_bandwidth = 0;  ///< bytes per second of an all-reduce over all ranks; 0: not known
 };
-template <>
-inline constexpr auto described<SelfTestTrial> = Entries{
-    Field{"slug", &SelfTestTrial::slug},
-    Field{"layout", &SelfTestTrial::layout},
-    Field{"fault", &SelfTestTrial::fault},
-    Field{"outcome", &SelfTestTrial::outcome},
-    Field{"cause", &SelfTestTrial::cause},
-    Field{"ranks", &SelfTestTrial::ranks},
-    Field{"leaked", &SelfTestTrial::leaked},
-    Field{"loss", &SelfTestTrial::loss},
-    Field{"peak_memory_bytes", &SelfTestTrial::peak_memory_bytes},
-    Field{"predicted_memory_bytes", &SelfTestTrial::predicted_memory_bytes},
-    Field{"bus_bandwidth", &SelfTestTrial::bus_bandwidth},
-};
+SHARDSWEEP_DESCRIBE(SelfTestTrial, slug, layout, fault, outcome, cause, ranks, leaked, loss,
+    peak_memory_bytes, predicted_memory_bytes, bus_bandwidth);
 
 struct SelfTestVerdict {
   std::string check;

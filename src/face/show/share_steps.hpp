@@ -10,7 +10,6 @@
 #include <shardsweep/drawing.hpp>
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace shardsweep {
@@ -31,5 +30,23 @@ inline constexpr int most_steps = 8;
 
 /// Step of each cell; 0: no colour, as without a measured value.
 [[nodiscard]] std::vector<std::vector<int>> steps_of(const Heatmap& heatmap);
+
+// The text colour that can be read on another one, and the scale of values.
+
+/// Contrast of WCAG 2.1: 1 to 21.
+[[nodiscard]] double contrast(Colour a, Colour b);
+
+/// Black or white, whichever has more contrast: 4.5 at least.
+[[nodiscard]] Colour readable_on(Colour background);
+
+/// The lowest and the highest value that were measured.
+struct ColourScale {
+  double low = 0;
+  double high = 0;
+  bool any = false;
+  void take(double value);
+  /// 1 where all values are the same.
+  [[nodiscard]] double share(double value) const;
+};
 
 }  // namespace shardsweep

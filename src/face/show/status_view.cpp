@@ -6,7 +6,7 @@
 #include "show/arrange.hpp"
 #include "show/cell_text.hpp"
 #include "show/exit_code.hpp"
-#include "show/standing.hpp"
+#include "show/next_steps.hpp"
 #include "text/numbers.hpp"
 
 #include <shardsweep/duration.hpp>

@@ -6,7 +6,7 @@
 
 #include "show/cell_text.hpp"
 #include "show/format.hpp"
-#include "show/terminal.hpp"
+#include "show/styled_text.hpp"
 
 #include <shardsweep/table.hpp>
 
@@ -28,7 +28,7 @@ struct TableStyle {
   Format format = Format::table;
   Terminal terminal{};
   /// If not all columns fit, these stay before all others: the first one names a row, and the
-  /// rest is what only this table knows. The others follow by their worth (column_worth.hpp).
+  /// rest is what only this table knows. The others follow by their worth.
   std::vector<std::string_view> important{};
   /// Columns beside those of names_rows() that say what a row is of: vars.
   std::vector<std::string_view> names{};

@@ -21,14 +21,7 @@ struct TracedJob {
   Timestamp started_at = 0;
   Timestamp ended_at = 0;  ///< 0: not yet
 };
-template <>
-inline constexpr auto described<TracedJob> = Entries{
-    Field{"node", &TracedJob::node},
-    Field{"job", &TracedJob::job},
-    Field{"sweep", &TracedJob::sweep},
-    Field{"started_at", &TracedJob::started_at},
-    Field{"ended_at", &TracedJob::ended_at},
-};
+SHARDSWEEP_DESCRIBE(TracedJob, node, job, sweep, started_at, ended_at);
 
 /// An attempt that has started, on one of its nodes.
 struct TracedAttempt {
@@ -42,18 +35,8 @@ struct TracedAttempt {
   std::int64_t steps_us = 0;  ///< all its train steps, those that warm up too
   Timestamp result_at = 0;    ///< time when its result was written; 0: there is none
 };
-template <>
-inline constexpr auto described<TracedAttempt> = Entries{
-    Field{"node", &TracedAttempt::node},
-    Field{"trial", &TracedAttempt::trial},
-    Field{"number", &TracedAttempt::number},
-    Field{"outcome", &TracedAttempt::outcome},
-    Field{"started_at", &TracedAttempt::started_at},
-    Field{"ended_at", &TracedAttempt::ended_at},
-    Field{"steps", &TracedAttempt::steps},
-    Field{"steps_us", &TracedAttempt::steps_us},
-    Field{"result_at", &TracedAttempt::result_at},
-};
+SHARDSWEEP_DESCRIBE(
+    TracedAttempt, node, trial, number, outcome, started_at, ended_at, steps, steps_us, result_at);
 
 /// `now`: the end of what has not ended. Start-up is what lies before the train steps, which
 /// end with the result; teardown what lies behind it. Without a result neither is known.

@@ -9,7 +9,6 @@
 
 #include <array>
 #include <cmath>
-#include <limits>
 #include <utility>
 
 namespace shardsweep::recorded {
@@ -138,14 +137,12 @@ class NanotronReader {
     SHARDSWEEP_ASSIGN(const auto index, read_word(*status, "status", {"Success", "OOM", "Other"}));
     run.outcome = outcomes.at(index);
     const auto* speed = table_.cell(row, "tok/s/gpu");
-    if (speed != nullptr && run.outcome == Outcome::completed) {
-      SHARDSWEEP_ASSIGN(run.tokens_per_s_per_gpu, read_amount(*speed, "tok/s/gpu"));
-    }
+    if (speed != nullptr && run.outcome == Outcome::completed)
+      SHARDSWEEP_SET(run.tokens_per_s_per_gpu, read_amount(*speed, "tok/s/gpu"));
     SHARDSWEEP_ASSIGN(run.peak_memory_bytes, read_memory(row, "Mem Res (GB)"));
     SHARDSWEEP_ASSIGN(run.allocated_memory_bytes, read_memory(row, "Mem Alloc (GB)"));
-    if (const auto* cell = table_.cell(row, "oom_error")) {
-      SHARDSWEEP_ASSIGN(run.oom_error, read_flag(*cell, "oom_error"));
-    }
+    if (const auto* cell = table_.cell(row, "oom_error"))
+      SHARDSWEEP_SET(run.oom_error, read_flag(*cell, "oom_error"));
     if (const auto* cell = table_.cell(row, "after_pp_fix")) {
       SHARDSWEEP_ASSIGN(const bool after, read_flag(*cell, "after_pp_fix"));
       run.software_version = after ? newest_version : "before_pp_fix";
@@ -169,9 +166,8 @@ class NanotronReader {
     SHARDSWEEP_ASSIGN(model.heads, need(row, "num_heads", 1, 1 << 16));
     SHARDSWEEP_ASSIGN(model.vocab, need(row, "vocab_size", 1, 1 << 26));
     model.kv_heads = name_of(row).find("gqa8") != std::string::npos ? 8 : model.heads;
-    if (const auto* cell = table_.cell(row, "num_kv_heads")) {
-      SHARDSWEEP_ASSIGN(model.kv_heads, read_whole(*cell, "num_kv_heads", 1, 1 << 16));
-    }
+    if (const auto* cell = table_.cell(row, "num_kv_heads"))
+      SHARDSWEEP_SET(model.kv_heads, read_whole(*cell, "num_kv_heads", 1, 1 << 16));
     const auto ffn = ffn_.find(model.hidden);
     if (const auto* cell = table_.cell(row, "interm_dim")) {
       SHARDSWEEP_ASSIGN(model.ffn, read_whole(*cell, "interm_dim", 1, most_width));

@@ -111,9 +111,7 @@ class PlainReader {
           value, read_whole(*cell, fields[i].name, fields[i].optional ? 0 : 1, fields[i].most));
     }
     const auto* cell = table_.cell(row, tied_);
-    if (cell != nullptr && !shape.tied) {
-      SHARDSWEEP_ASSIGN(shape.tied, read_flag(*cell, tied_));
-    }
+    if (cell != nullptr && !shape.tied) SHARDSWEEP_SET(shape.tied, read_flag(*cell, tied_));
     return {};
   }
 
@@ -221,9 +219,8 @@ class PlainReader {
 
   Result<void> read_measurement(std::size_t row, RecordedRun& run) const {
     std::optional<double> speed;
-    if (const auto* cell = table_.cell(row, "tokens_per_s_per_gpu")) {
-      SHARDSWEEP_ASSIGN(speed, read_amount(*cell, "tokens_per_s_per_gpu"));
-    }
+    if (const auto* cell = table_.cell(row, "tokens_per_s_per_gpu"))
+      SHARDSWEEP_SET(speed, read_amount(*cell, "tokens_per_s_per_gpu"));
     SHARDSWEEP_ASSIGN(run.outcome, read_outcome(row, speed.has_value()));
     if (run.outcome == Outcome::completed) run.tokens_per_s_per_gpu = speed;
     const bool in_gib = table_.has("peak_memory_gib");
@@ -232,18 +229,16 @@ class PlainReader {
       SHARDSWEEP_ASSIGN(const auto peak, read_amount(*cell, column));
       constexpr double most = 1e15;
       if (peak && *peak * (in_gib ? gibibyte : 1) > most)
-        return refuse(*cell, fmt::format("'{}' is {}, more than any device has", column, *peak));
+        return refuse(*cell, "'{}' is {}, more than any device has", column, *peak);
       if (peak) run.peak_memory_bytes = static_cast<std::int64_t>(*peak * (in_gib ? gibibyte : 1));
     }
-    if (const auto* cell = table_.cell(row, version_)) {
-      SHARDSWEEP_ASSIGN(run.software_version, config::read_text(*cell, version_));
-    }
+    if (const auto* cell = table_.cell(row, version_))
+      SHARDSWEEP_SET(run.software_version, config::read_text(*cell, version_));
     if (const auto* cell = table_.cell(row, "kernel")) {
       SHARDSWEEP_ASSIGN(run.kernel, config::read_text(*cell, "kernel"));
     }
-    if (const auto* cell = table_.cell(row, "oom_error")) {
-      SHARDSWEEP_ASSIGN(run.oom_error, read_flag(*cell, "oom_error"));
-    }
+    if (const auto* cell = table_.cell(row, "oom_error"))
+      SHARDSWEEP_SET(run.oom_error, read_flag(*cell, "oom_error"));
     return {};
   }
 
@@ -296,9 +291,8 @@ class PlainReader {
     for (const auto& each : outcome_table)
       words.push_back(each.name);
     words.emplace_back("other");
-    return refuse(*cell,
-        fmt::format("expected one of {} for 'outcome', got {}", fmt::join(words, ", "),
-            in_quotes(cell->text)));
+    return refuse(*cell, "expected one of {} for 'outcome', got {}", fmt::join(words, ", "),
+        in_quotes(cell->text));
   }
 
   const CsvTable& table_;

@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <utility>
 
 namespace shardsweep::recorded {
@@ -43,11 +42,9 @@ Result<CsvTable> CsvTable::read(const std::filesystem::path& file, config::Sourc
   for (const auto& cell : table.cells_.front()) {
     if (cell.text.empty()) return refuse(cell, "a column without a name");
     if (has_control(cell.text))
-      return refuse(
-          cell, fmt::format("control character in a column's name: {}", in_quotes(cell.text)));
+      return refuse(cell, "control character in a column's name: {}", in_quotes(cell.text));
     if (!table.by_name_.emplace(cell.text, table.names_.size()).second) {
-      return refuse(
-          cell, fmt::format("the header names the column {} twice", in_quotes(cell.text)));
+      return refuse(cell, "the header names the column {} twice", in_quotes(cell.text));
     }
     table.names_.push_back(cell.text);
   }
@@ -74,13 +71,11 @@ Result<std::int64_t> read_whole(
   constexpr double exact = 9007199254740992.0;  // 2^53
   const auto value = number_in(cell.text);
   if (!value || *value != std::floor(*value) || std::abs(*value) > exact) {
-    return refuse(cell,
-        fmt::format("expected a whole number for '{}', got {}", column, in_quotes(cell.text)));
+    return refuse(cell, "expected a whole number for '{}', got {}", column, in_quotes(cell.text));
   }
   const auto whole = static_cast<std::int64_t>(*value);
   if (whole < least || whole > most) {
-    return refuse(
-        cell, fmt::format("'{}' is {}; it must be from {} to {}", column, whole, least, most));
+    return refuse(cell, "'{}' is {}; it must be from {} to {}", column, whole, least, most);
   }
   return whole;
 }
@@ -88,9 +83,8 @@ Result<std::int64_t> read_whole(
 Result<std::optional<double>> read_amount(const YamlNode& cell, std::string_view column) {
   const auto value = number_in(cell.text);
   if (!value || *value < 0) {
-    return refuse(cell,
-        fmt::format(
-            "expected a number of at least 0 for '{}', got {}", column, in_quotes(cell.text)));
+    return refuse(
+        cell, "expected a number of at least 0 for '{}', got {}", column, in_quotes(cell.text));
   }
   return *value > 0 ? value : std::nullopt;
 }
@@ -99,17 +93,15 @@ Result<bool> read_flag(const YamlNode& cell, std::string_view column) {
   const auto& text = cell.text;
   if (text == "true" || text == "True" || text == "1" || text == "1.0") return true;
   if (text == "false" || text == "False" || text == "0" || text == "0.0") return false;
-  return refuse(
-      cell, fmt::format("expected true or false for '{}', got {}", column, in_quotes(text)));
+  return refuse(cell, "expected true or false for '{}', got {}", column, in_quotes(text));
 }
 
 Result<std::size_t> read_word(
     const YamlNode& cell, std::string_view column, const std::vector<std::string_view>& words) {
   const auto found = std::find(words.begin(), words.end(), cell.text);
   if (found != words.end()) return static_cast<std::size_t>(found - words.begin());
-  return refuse(cell,
-      fmt::format("expected one of {} for '{}', got {}", fmt::join(words, ", "), column,
-          in_quotes(cell.text)));
+  return refuse(cell, "expected one of {} for '{}', got {}", fmt::join(words, ", "), column,
+      in_quotes(cell.text));
 }
 
 Value value_of(const YamlNode& cell) {

@@ -2,7 +2,7 @@
 #include "answer/best_text.hpp"
 
 #include "answer/answer.hpp"
-#include "sweep/vars_text.hpp"
+#include "sweep/layout_text.hpp"
 #include "text/numbers.hpp"
 
 #include <fmt/format.h>

@@ -10,7 +10,6 @@
 
 #include <map>
 #include <optional>
-#include <string>
 #include <vector>
 
 namespace shardsweep {

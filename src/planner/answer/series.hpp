@@ -11,7 +11,6 @@
 #include <shardsweep/described.hpp>
 
 #include <cstddef>
-#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -35,9 +34,7 @@ struct SeriesPoint {
 template <>
 inline constexpr auto described<SeriesPoint> = Entries{
     Field{"tokens_per_s_per_gpu", &SeriesPoint::speed},
-    Field{"resolution", &SeriesPoint::resolution},
-    Field{"sm_clock_mhz", &SeriesPoint::sm_clock_mhz},
-    Field{"others_cpu", &SeriesPoint::others_cpu},
+    SHARDSWEEP_FIELDS(SeriesPoint, resolution, sm_clock_mhz, others_cpu),
 };
 
 struct SeriesSettings {

@@ -2,7 +2,6 @@
 // What the changes of a series say as a whole: the last sure one, the one that stands, the loss.
 // And what several series say of each other's noise.
 #include "answer/series.hpp"
-#include "text/numbers.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -9,13 +9,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
-#include <cmath>
-#include <concepts>
-#include <limits>
 #include <memory>
 #include <string_view>
-#include <type_traits>
 #include <utility>
 
 namespace shardsweep {
@@ -110,9 +105,7 @@ Result<Question> read_question(const Json& question) {
   SHARDSWEEP_TRY(read_map(question, "cluster", request.cluster, {"gpus_per_node", "memory"}));
   SHARDSWEEP_ASSIGN(const auto family, text_of(question, "family"));
   request.family = &default_family(request.cluster);
-  if (!family.empty()) {
-    SHARDSWEEP_ASSIGN(request.family, find_family(family));
-  }
+  if (!family.empty()) SHARDSWEEP_SET(request.family, find_family(family));
   SHARDSWEEP_ASSIGN(const auto gpus, number_of(question, "gpus", most_gpus));
   SHARDSWEEP_ASSIGN(request, on_gpus(std::move(request), static_cast<std::int32_t>(gpus)));
   SHARDSWEEP_ASSIGN(const auto length, number_of(question, "seq_len", 1 << 24));

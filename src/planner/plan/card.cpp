@@ -116,10 +116,8 @@ std::vector<std::string> trust(const SuggestRequest& request, const SuggestedLay
                     ? "with what was learnt"
                     : "before anything is measured on the cluster"));
   if (request.learnt) append_errors(*request.learnt, lines);
-  lines.push_back(
-      fmt::format("Memory: {} by the optimistic estimate, {} by the pessimistic "
-                  "one.",
-          size_text(memory.lower_bytes), size_text(memory.upper_bytes)));
+  lines.push_back(fmt::format("Memory: {} by the optimistic estimate, {} by the pessimistic one.",
+      size_text(memory.lower_bytes), size_text(memory.upper_bytes)));
   if (!request.cluster.note.empty()) lines.push_back(request.cluster.note);
   if (!request.model.note.empty()) lines.push_back(request.model.note);
   return lines;

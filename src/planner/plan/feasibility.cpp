@@ -13,7 +13,6 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <optional>
 #include <utility>
 
@@ -96,9 +95,8 @@ std::string why_heads(const ModelSpec& model, const Layout& layout) {
   if (layout.cp == 1) return "cp_mode ulysses needs cp above 1";
   const auto cut = std::int64_t{layout.tp} * layout.cp;
   return fmt::format(
-      "cp_mode ulysses exchanges heads, and tp {} x cp {} = {} does not divide the {} heads "
-      "and "
-      "{} kv heads of {}",
+      "cp_mode ulysses exchanges heads, and tp {} x cp {} = {} does not divide the {} heads and {} "
+      "kv heads of {}",
       layout.tp, layout.cp, cut, model.heads, model.kv_heads, model.name);
 }
 
@@ -176,8 +174,8 @@ std::string why_stages(const ModelSpec& model, const Layout& layout, bool ends_c
   const bool fits = stages == 0 ? layers == 0 : layers > 0 && layers % (stages * layout.vpp) == 0;
   if (fits) return {};
   return fmt::format(
-      "first_stage_layers {} and last_stage_layers {} leave {} of the {} layers "
-      "of {} to {}, which {}",
+      "first_stage_layers {} and last_stage_layers {} leave {} of the {} layers of {} to {}, which "
+      "{}",
       layout.first_stage_layers, layout.last_stage_layers, layers, model.layers, model.name,
       counted(stages, "other stage"),
       stages == 0 ? "can hold none"

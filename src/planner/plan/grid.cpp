@@ -60,12 +60,12 @@ std::string place(const SourcePosition& position, const std::string& sweep) {
 Result<void> check_axis(
     const SweepSpec& sweep, const AxisValues& axis, std::set<std::string_view>& seen) {
   if (!seen.insert(axis.axis->name).second) {
-    return fault(FaultKind::invalid_input,
-        fmt::format("sweep '{}': axis '{}' appears twice", sweep.name, axis.axis->name));
+    return fault(FaultKind::invalid_input, "sweep '{}': axis '{}' appears twice", sweep.name,
+        axis.axis->name);
   }
   if (!axis.automatic && axis.values.empty()) {
-    return fault(FaultKind::invalid_input,
-        fmt::format("sweep '{}': axis '{}' has no values", sweep.name, axis.axis->name));
+    return fault(FaultKind::invalid_input, "sweep '{}': axis '{}' has no values", sweep.name,
+        axis.axis->name);
   }
   return {};
 }
@@ -149,9 +149,8 @@ Result<Grid::Dimension> Grid::zip_dimension(const ZipGroup& zip) const {
   for (const auto& axis : zip.axes) {
     dimension.axes.push_back(axis.axis);
     if (axis.automatic || axis.values.size() != rows) {
-      return fault(FaultKind::invalid_input,
-          fmt::format("zip: '{}' has {} values, '{}' has {}", zip.axes.front().axis->name, rows,
-              axis.axis->name, axis.values.size()));
+      return fault(FaultKind::invalid_input, "zip: '{}' has {} values, '{}' has {}",
+          zip.axes.front().axis->name, rows, axis.axis->name, axis.values.size());
     }
   }
   for (std::size_t row = 0; row < rows; ++row) {
@@ -195,9 +194,8 @@ Result<void> Grid::check_size(const SweepSpec& sweep) {
     for (const auto& var : sweep.vars) {
       const auto value = var_value(var, point);
       if (value == -2) {
-        return fault(FaultKind::invalid_input,
-            fmt::format("{}: var '{}' does not have that value", place(point.position, sweep.name),
-                var.name));
+        return fault(FaultKind::invalid_input, "{}: var '{}' does not have that value",
+            place(point.position, sweep.name), var.name);
       }
       if (value < 0) copies = times(copies, static_cast<std::int64_t>(var.values.size()));
     }
@@ -205,10 +203,8 @@ Result<void> Grid::check_size(const SweepSpec& sweep) {
   }
   if (count <= sweep.policy.max_points) return {};
   return fault(FaultKind::invalid_input,
-      fmt::format("sweep '{}': the grid has {}{} points, more than limits.max_points "
-                  "({})",
-          sweep.name, count == largest_count ? "at least " : "", grouped(count),
-          grouped(sweep.policy.max_points)));
+      "sweep '{}': the grid has {}{} points, more than limits.max_points ({})", sweep.name,
+      count == largest_count ? "at least " : "", grouped(count), grouped(sweep.policy.max_points));
 }
 
 Result<void> Grid::check_batch(const SweepSpec& sweep) const {
@@ -217,9 +213,7 @@ Result<void> Grid::check_batch(const SweepSpec& sweep) const {
           picked_.begin(), picked_.end(), [](const Base& base) { return base.grad_accum_auto; });
   if (!wanted || batch_tokens_ > 0 || batch_samples_ > 0) return {};
   return fault(FaultKind::invalid_input,
-      fmt::format("sweep '{}': grad_accum is auto; set global_batch_tokens or "
-                  "global_batch_size",
-          sweep.name));
+      "sweep '{}': grad_accum is auto; set global_batch_tokens or global_batch_size", sweep.name);
 }
 
 // A var that a hand-picked point does not set takes each of its values.

@@ -7,7 +7,6 @@
 #include <shardsweep/sweep.hpp>
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 namespace shardsweep {

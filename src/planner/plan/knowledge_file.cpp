@@ -96,7 +96,7 @@ class KnowledgeReader {
 
  private:
   [[nodiscard]] tl::unexpected<Fault> refuse(std::string_view why) const {
-    return fault(FaultKind::invalid_input, fmt::format("{}:{}: {}", where_, number_, why));
+    return fault(FaultKind::invalid_input, "{}:{}: {}", where_, number_, why);
   }
 
   /// JSON of the next line, if its checksum holds.
@@ -155,9 +155,8 @@ class KnowledgeReader {
           "the file is not a knowledge file; `shardsweep knowledge export` writes one");
     if (*format > knowledge_format)
       return fault(FaultKind::rejected,
-          fmt::format("{}:1: knowledge of format {}; this program reads format {}. A "
-                      "newer shardsweep wrote it",
-              where_, format->get<std::int64_t>(), knowledge_format));
+          "{}:1: knowledge of format {}; this program reads format {}. A newer shardsweep wrote it",
+          where_, format->get<std::int64_t>(), knowledge_format);
     json.erase(knowledge_key);
     SHARDSWEEP_ASSIGN(sources_, take(json, "sources", most_sources));
     SHARDSWEEP_ASSIGN(models_, take(json, "models", most_shapes));

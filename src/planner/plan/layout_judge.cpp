@@ -4,10 +4,9 @@
 #include "plan/card.hpp"
 #include "plan/feasibility.hpp"
 #include "plan/refine.hpp"
-#include "sweep/binary_length.hpp"
+#include "sweep/model_shape.hpp"
 #include "text/numbers.hpp"
 #include "trainer/configuration.hpp"
-#include "trainer/layout_writer.hpp"
 #include "trainer/point_words.hpp"
 #include "trainer/trainer_file.hpp"
 
@@ -19,7 +18,6 @@
 #include <limits>
 #include <numeric>
 #include <set>
-#include <tuple>
 
 namespace shardsweep {
 namespace {
@@ -436,17 +434,16 @@ bool LayoutJudge::has_virtual_stages() const {
 Result<void> LayoutJudge::check() const {
   if (const auto kind = request_.model.unpredicted(); !kind.empty())
     return fault(FaultKind::invalid_input,
-        fmt::format("{} ({}) has {}, whose time and memory are not predicted. A sweep can "
-                    "measure its layouts: shardsweep new.",
-            request_.model.name, parameters_sentence(request_.model), kind));
+        "{} ({}) has {}, whose time and memory are not predicted. A sweep can measure its layouts: "
+        "shardsweep new.",
+        request_.model.name, parameters_sentence(request_.model), kind);
   const auto tokens = request_.global_batch_tokens;
   if (tokens % request_.seq_len == 0) return {};
   const auto samples = std::max<std::int64_t>(1, tokens / request_.seq_len);
   return fault(FaultKind::invalid_input,
-      fmt::format("a global batch of {} tokens is not a multiple of seq_len {}; use {} or {}{}",
-          grouped(tokens), request_.seq_len, grouped(samples * request_.seq_len),
-          grouped((samples + 1) * request_.seq_len),
-          binary_length_meant(request_.seq_len, tokens)));
+      "a global batch of {} tokens is not a multiple of seq_len {}; use {} or {}{}",
+      grouped(tokens), request_.seq_len, grouped(samples * request_.seq_len),
+      grouped((samples + 1) * request_.seq_len), binary_length_meant(request_.seq_len, tokens));
 }
 
 /// Recompute modules only for models with experts: in a dense model, whole layers cost as little.

@@ -3,7 +3,6 @@
 
 #include "sweep/axis_setting.hpp"
 #include "text/numbers.hpp"
-#include "text/units.hpp"
 
 #include <shardsweep/axis_table.hpp>
 
@@ -56,9 +55,8 @@ RatioSpread spread_of(std::vector<double> ratios) {
 Result<Observation> observation_of(
     const std::vector<ModelSpec>& models, const LearntRun& run, int gpus_per_node) {
   if (run.model < 0 || static_cast<std::size_t>(run.model) >= models.size())
-    return fault(FaultKind::invalid_input,
-        fmt::format("a measured run has model {} of {}", run.model,
-            counted(static_cast<std::int64_t>(models.size()), "model")));
+    return fault(FaultKind::invalid_input, "a measured run has model {} of {}", run.model,
+        counted(static_cast<std::int64_t>(models.size()), "model"));
   Observation seen;
   seen.model = models[static_cast<std::size_t>(run.model)];
   seen.point.gpus = run.gpus;
@@ -70,13 +68,11 @@ Result<Observation> observation_of(
   for (const auto& setting : settings)
     setting.axis->set(seen.point, setting.values.front());
   if (seen.point.layout.world() != run.gpus)
-    return fault(FaultKind::invalid_input,
-        fmt::format(
-            "a measured run of {} has the layout '{}'", counted(run.gpus, "GPU"), run.layout));
+    return fault(FaultKind::invalid_input, "a measured run of {} has the layout '{}'",
+        counted(run.gpus, "GPU"), run.layout);
   const auto outcome = from_word<Outcome>(run.outcome);
   if (outcome != Outcome::completed && outcome != Outcome::oom)
-    return fault(FaultKind::invalid_input,
-        fmt::format("outcome takes completed or oom, not '{}'", run.outcome));
+    return fault(FaultKind::invalid_input, "outcome takes completed or oom, not '{}'", run.outcome);
   seen.outcome = *outcome;
   if (seen.outcome == Outcome::completed) seen.tokens_per_s_per_gpu = run.tokens_per_s_per_gpu;
   seen.peak_bytes = run.peak_bytes;
@@ -112,10 +108,9 @@ Result<LearntPredictor> learn(
   }
   if (const auto& its = knowledge.cluster.name;
       !known_hardware && !its.empty() && its != cluster.name) {
-    learnt.unused = fmt::format(
-        "Nothing is learnt from '{}': it ran on {}, whose hardware is not "
-        "known.",
-        knowledge.name, its);
+    learnt.unused =
+        fmt::format("Nothing is learnt from '{}': it ran on {}, whose hardware is not known.",
+            knowledge.name, its);
     return learnt;
   }
   std::int64_t of_other_dtype = 0;

@@ -2,18 +2,20 @@
 // Two passes over the grid: the first judges and keeps a few numbers per feasible point, the
 // second writes the trials in their order, into a vector that is allocated once. So a million
 // feasible points stay within 300 MB.
+
 #include "plan/plan.hpp"
 
 #include "plan/feasibility.hpp"
 #include "plan/grid.hpp"
-#include "plan/lane_order.hpp"
 #include "plan/plan_cost.hpp"
+#include "predict/family.hpp"
 #include "predict/predictor.hpp"
 #include "search/cell_search.hpp"
 #include "search/sweep_search.hpp"
 #include "sweep/launch.hpp"
 #include "sweep/passed_variables.hpp"
 #include "text/numbers.hpp"
+#include "text/pieces.hpp"
 #include "text/placeholders.hpp"
 
 #include <shardsweep/clock.hpp>
@@ -23,6 +25,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <functional>
 #include <map>
@@ -256,11 +259,10 @@ void warn_of_budget(const SweepSpec& sweep, Plan& plan) {
   const double most = search_bound(sweep, plan).gpu_hours;
   if (budget <= 0 || most <= budget) return;
   const bool searched = !sweep.search.is_plain();
-  plan.warnings.push_back(
-      fmt::format("The {} about {} GPU-hours, and limits.max_gpu_hours is {:g}. The last "
-                  "trials {} not run.",
-          searched ? "search needs at most" : "trials need", amount_text(most), budget,
-          searched ? "may" : "will"));
+  plan.warnings.push_back(fmt::format(
+      "The {} about {} GPU-hours, and limits.max_gpu_hours is {:g}. The last trials {} not run.",
+      searched ? "search needs at most" : "trials need", amount_text(most), budget,
+      searched ? "may" : "will"));
 }
 
 /// A trainer that reads only flags would run all values alike.
@@ -291,9 +293,7 @@ void warn(const SweepSpec& sweep, const Judge& judge, Plan& plan) {
   auto& warnings = plan.warnings;
   warn_of_excludes(sweep, judge, warnings);
   warn_of_untold_vars(sweep, warnings);
-  std::string vars;
-  for (const auto& var : sweep.vars)
-    vars += (vars.empty() ? "" : ", ") + var.name;
+  const auto vars = join_texts(sweep.vars, ", ", &VarValues::name);
   if (!vars.empty()) {
     warnings.push_back(fmt::format(
         "Predictions ignore the variable{} {}.", sweep.vars.size() == 1 ? "" : "s", vars));
@@ -301,8 +301,8 @@ void warn(const SweepSpec& sweep, const Judge& judge, Plan& plan) {
   for (const auto& model : sweep.models) {
     if (const auto kind = model.unpredicted(); !kind.empty())
       warnings.push_back(
-          fmt::format("{} has {}: neither its time nor its memory is predicted, so "
-                      "no layout is left out for its memory.",
+          fmt::format("{} has {}: neither its time nor its memory is predicted, so no layout is "
+                      "left out for its memory.",
               model.name, kind));
   }
   if (plan.trials.empty() && plan.points > 0)
@@ -353,6 +353,133 @@ std::string why_nothing_runs(const Plan& plan) {
   }
   const auto example = found == nullptr ? plan.examples.end() : plan.examples.find(*found);
   return example == plan.examples.end() ? std::string() : example->second.verdict.why;
+}
+
+namespace {
+
+// The finalizer of SplitMix64 [Steele, Lea, Flood, OOPSLA 2014].
+std::uint64_t mixed(std::uint64_t bits) {
+  bits = (bits ^ (bits >> 30U)) * 0xbf58476d1ce4e5b9ULL;
+  bits = (bits ^ (bits >> 27U)) * 0x94d049bb133111ebULL;
+  return bits ^ (bits >> 31U);
+}
+
+}  // namespace
+
+void LaneHash::add(std::int64_t value) {
+  const auto bits = static_cast<std::uint64_t>(value);
+  high = mixed(high ^ bits);
+  low = mixed(low + bits * 0x9e3779b97f4a7c15ULL + 1);
+}
+
+void LaneHash::add(std::string_view text) {
+  add(static_cast<std::int64_t>(text.size()));
+  for (const char c : text)
+    add(std::int64_t{c});
+}
+
+std::vector<LaneRange> order_lanes(std::vector<LaneEntry>& entries) {
+  std::sort(entries.begin(), entries.end(), [](const LaneEntry& a, const LaneEntry& b) {
+    return std::tie(a.lane, a.micro_batch, a.grad_accum, a.repeat, a.index) <
+        std::tie(b.lane, b.micro_batch, b.grad_accum, b.repeat, b.index);
+  });
+  std::vector<LaneRange> lanes;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const auto& each = entries[i];
+    if (i == 0 || each.lane != entries[i - 1].lane) lanes.push_back({i, 0, each.value, each.index});
+    auto& lane = lanes.back();
+    ++lane.count;
+    lane.value = std::max(lane.value, each.value);
+    lane.index = std::min(lane.index, each.index);
+  }
+  std::sort(lanes.begin(), lanes.end(), [&](const LaneRange& a, const LaneRange& b) {
+    const auto& one = entries[a.first];
+    const auto& other = entries[b.first];
+    return std::tuple(one.nodes, one.gpus, -a.value, a.index) <
+        std::tuple(other.nodes, other.gpus, -b.value, b.index);
+  });
+  return lanes;
+}
+
+namespace {
+
+/// The chance that one is faster than the first, by what is predicted of both.
+double chance_to_beat(const CellSearch::Outlook& one, const CellSearch::Outlook& first) {
+  const double off = std::log(one.tokens_per_s_per_gpu / first.tokens_per_s_per_gpu);
+  return one.fits * normal_cdf(off / std::hypot(one.sigma, first.sigma));
+}
+
+class Story {
+ public:
+  Story(const SweepSpec& sweep, const Plan& plan)
+      : sweep_(sweep), plan_(plan), predictor_(sweep.cluster, family_of(sweep.runner)) {}
+
+  [[nodiscard]] std::vector<PlannedCell> tell() {
+    std::map<CellInOrder, PlannedCell> cells;
+    std::map<CellInOrder, std::vector<const PlannedTrial*>> trials;
+    for (const auto& trial : plan_.trials)
+      trials[cell_at(cells, trial.point)].push_back(&trial);
+    for (const auto& left : plan_.left_out)
+      cells.at(cell_at(cells, left.point)).left_out.push_back(left);
+    std::vector<PlannedCell> story;
+    for (auto& [key, cell] : cells) {
+      tell_launches(trials[key], cell);
+      story.push_back(std::move(cell));
+    }
+    return story;
+  }
+
+ private:
+  [[nodiscard]] const ModelSpec& model_of(const Point& point) const {
+    return sweep_.models.at(static_cast<std::size_t>(point.model));
+  }
+
+  CellInOrder cell_at(std::map<CellInOrder, PlannedCell>& cells, const Point& point) const {
+    auto key = cell_of(model_of(point), point);
+    const auto [found, fresh] = cells.try_emplace(key);
+    if (fresh) {
+      found->second.model = key.second.model;
+      found->second.seq_len = point.seq_len;
+      found->second.nodes = point.nodes;
+      found->second.gpus = point.gpus;
+    }
+    return key;
+  }
+
+  void tell_launches(const std::vector<const PlannedTrial*>& trials, PlannedCell& cell) const {
+    auto settings = sweep_.search;
+    const bool searched = settings.policy == SearchPolicy::best_first;
+    settings.policy = SearchPolicy::best_first;
+    CellSearch search(settings, sweep_.cluster, predictor_);
+    for (const auto* trial : trials)
+      search.add({.model = model_of(trial->point), .point = trial->point, .traits = {}});
+    for (std::size_t i = 0; i < trials.size(); ++i) {
+      const auto& trial = *trials[i];
+      const auto is = search.outlook(i);
+      const double held = static_cast<double>(gpus_held(sweep_.cluster, trial.point));
+      cell.launches.push_back({trial.point, is.tokens_per_s_per_gpu, is.sigma, is.fits,
+          trial.prediction.attempt_s * held / hour_s,
+          searched ? why(i, is, search.outlook(0))
+                   : "In the plan's order, because the search policy is exhaustive."});
+    }
+  }
+
+  static std::string why(
+      std::size_t number, const CellSearch::Outlook& is, const CellSearch::Outlook& first) {
+    if (number == 0)
+      return "Best expected speed for the time that the launch takes, its chance to fit included.";
+    return fmt::format("{:.1f} % likely to beat the first.", 100 * chance_to_beat(is, first));
+  }
+
+  const SweepSpec& sweep_;
+  const Plan& plan_;
+  Predictor predictor_;
+};
+
+}  // namespace
+
+std::vector<PlannedCell> plan_story(const SweepSpec& sweep, const Plan& plan) {
+  return Story(sweep, plan).tell();
 }
 
 }  // namespace shardsweep

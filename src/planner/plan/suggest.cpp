@@ -5,7 +5,6 @@
 // cited; they choose nothing.
 #include "plan/suggest.hpp"
 
-#include "plan/card.hpp"
 #include "plan/layout_judge.hpp"
 #include "plan/plan.hpp"
 #include "sweep/layout_text.hpp"
@@ -22,7 +21,6 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
 #include <optional>
 #include <set>
 #include <string>
@@ -356,9 +354,8 @@ Result<SuggestRequest> on_gpus(SuggestRequest request, std::int32_t gpus) {
   request.nodes = gpus > per_node ? gpus / per_node : 0;
   if (gpus >= 1 && (gpus <= per_node || gpus % per_node == 0)) return request;
   const auto below = gpus / per_node * per_node;
-  return fault(FaultKind::invalid_input,
-      fmt::format("{} do not fill whole nodes of {}; use {} or {}", counted(gpus, "GPU"), per_node,
-          grouped(std::max(below, 1)), grouped(below + per_node)));
+  return fault(FaultKind::invalid_input, "{} do not fill whole nodes of {}; use {} or {}",
+      counted(gpus, "GPU"), per_node, grouped(std::max(below, 1)), grouped(below + per_node));
 }
 
 std::vector<std::int64_t> tried_values(const SuggestRequest& request, const AxisInfo& axis) {

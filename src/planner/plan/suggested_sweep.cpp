@@ -132,8 +132,8 @@ std::string stages_rules(const SuggestRequest& request, const Suggestion& sugges
       all.begin(), all.end(), [&](const StagesOf& one) { return is_even(one) == divides(one); });
   if (!some_even || !is_said) return {};
   return "exclude:\n"
-         "  - {when: \"(layers % pp = 0) = (first_stage_layers > 0)\", "
-         "why: \"stages are even, or are told their layers\"}\n";
+         "  - {when: \"(layers % pp = 0) = (first_stage_layers > 0)\", why: \"stages are even, or "
+         "are told their layers\"}\n";
 }
 
 /// Axes that no grid of suggestions has, if a suggested layout is not at their default.
@@ -177,15 +177,13 @@ std::string suggested_sweep(const SuggestRequest& request, const Suggestion& sug
       "# See what would run: shardsweep plan FILE. Run it: shardsweep run FILE.\n"
       "name: suggested-{}\n"
       "cluster: {}\n"
-      "{}"
-      "constants:\n"
+      "{}constants:\n"
       "  model: {}\n"
       "  dtype: {}\n"
       "  seq_len: {}\n"
       "  global_batch_tokens: {}\n"
       "  {}: {}\n"
-      "{}"
-      "axes:\n",
+      "{}axes:\n",
       name, cluster.empty() ? config::map_text(request.cluster) : std::string(cluster),
       model.empty() ? fmt::format("models:\n  {}: {}\n", name, config::map_text(request.model))
                     : std::string(),
@@ -210,8 +208,7 @@ std::string suggested_sweep(const SuggestRequest& request, const Suggestion& sug
   return text +
       fmt::format(
           "measure:\n"
-          "  finalists: {}       # layouts that run again, together, to confirm the "
-          "fastest\n"
+          "  finalists: {}       # layouts that run again, together, to confirm the fastest\n"
           "  first: {}           # timed train steps of a run; finals run all of them\n",
           Measure::usual_finalists, Measure::first_of_search) +
       "search:              # remove it to measure every layout\n"

@@ -58,8 +58,7 @@ Result<const Family*> find_family(std::string_view name) {
     if (family.name == name) return &family;
     known += fmt::format("{}{}", known.empty() ? "" : ", ", family.name);
   }
-  return fault(
-      FaultKind::invalid_input, fmt::format("unknown family '{}'; there are: {}", name, known));
+  return fault(FaultKind::invalid_input, "unknown family '{}'; there are: {}", name, known);
 }
 
 bool is_built_in(const Family& family) {

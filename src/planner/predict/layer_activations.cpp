@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "predict/layer_activations.hpp"
 
-#include "predict/units.hpp"
-
 namespace shardsweep {
 namespace {
 

@@ -7,8 +7,6 @@
 #include <shardsweep/model.hpp>
 #include <shardsweep/point.hpp>
 
-#include <cstdint>
-
 namespace shardsweep {
 
 /// Latencies of one small message that NCCL's collectives take: inside a node; between nodes,

@@ -7,7 +7,6 @@
 #include "predict/units.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <optional>
 

@@ -14,7 +14,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <string_view>
 
 namespace shardsweep {
 

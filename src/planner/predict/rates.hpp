@@ -6,7 +6,6 @@
 #include <shardsweep/point.hpp>
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 

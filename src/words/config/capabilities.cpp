@@ -56,9 +56,8 @@ Result<std::string> word_of(const Json& value, std::string_view axis) {
 Result<std::vector<std::string>> words_of(const Json& object, std::string_view key) {
   SHARDSWEEP_ASSIGN(const auto items, items_of(object, key));
   std::vector<std::string> words;
-  for (const auto& item : items) {
-    SHARDSWEEP_ASSIGN(words.emplace_back(), word_of(item, key));
-  }
+  for (const auto& item : items)
+    SHARDSWEEP_SET(words.emplace_back(), word_of(item, key));
   return words;
 }
 

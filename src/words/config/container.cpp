@@ -23,9 +23,8 @@ Result<ContainerRuntime> read_runtime(const YamlNode& node) {
   const std::vector<std::string_view> words(
       word_table<ContainerRuntime>.begin(), word_table<ContainerRuntime>.end());
   const auto hint = did_you_mean(word, words);
-  return refuse(node,
-      fmt::format("no container runtime is called {}{} Write {} or none.", in_quotes(word),
-          hint.empty() ? "." : hint, fmt::join(words.begin() + 1, words.end(), ", ")));
+  return refuse(node, "no container runtime is called {}{} Write {} or none.", in_quotes(word),
+      hint.empty() ? "." : hint, fmt::join(words.begin() + 1, words.end(), ", "));
 }
 
 bool is_image_file(std::string_view image) {
@@ -45,19 +44,16 @@ Result<std::string> read_mount(const YamlNode& node) {
   const bool plain = text->find_first_of(", \t") == std::string::npos;
   if (absolute && plain && (colons < 2 || (colons == 2 && mount.read_only))) return text;
   return refuse(node,
-      fmt::format(
-          "{} is not a mount. Write /on/the/host:/in/the/container, or one path for both, and "
-          "':ro' at the end to mount for reading only. A path here can have no commas or spaces.",
-          in_quotes(*text)));
+      "{} is not a mount. Write /on/the/host:/in/the/container, or one path for both, and ':ro' at "
+      "the end to mount for reading only. A path here can have no commas or spaces.",
+      in_quotes(*text));
 }
 
 Result<std::string> read_workdir(const YamlNode& node) {
   auto text = read_text(node, "workdir");
   if (!text || text->starts_with('/')) return text;
-  return refuse(node,
-      fmt::format("{} is not absolute; write the path inside of the "
-                  "container, from '/'",
-          in_quotes(*text)));
+  return refuse(node, "{} is not absolute; write the path inside of the container, from '/'",
+      in_quotes(*text));
 }
 
 }  // namespace
@@ -73,14 +69,14 @@ Result<std::string> read_image(const YamlNode& node, std::optional<ContainerRunt
   if (!image) return image;
   if (image->empty()) return refuse(node, "'image' is empty; name a file or an image");
   if (image->starts_with('-'))
-    return refuse(node,
-        fmt::format("{} begins like an option; write options under 'options'", in_quotes(*image)));
+    return refuse(
+        node, "{} begins like an option; write options under 'options'", in_quotes(*image));
   const bool is_uri = image->find("://") != std::string::npos;
   if (runtime == ContainerRuntime::enroot && is_uri) {
     return refuse(node,
-        fmt::format("enroot starts a file, not {}. Make one with 'enroot "
-                    "import -o FILE.sqsh {}', and write its path.",
-            in_quotes(*image), *image));
+        "enroot starts a file, not {}. Make one with 'enroot import -o FILE.sqsh {}', and write "
+        "its path.",
+        in_quotes(*image), *image);
   }
   if (!is_image_file(*image) || image->starts_with('/') || image->starts_with('{')) return image;
   std::error_code ignored;
@@ -88,9 +84,8 @@ Result<std::string> read_image(const YamlNode& node, std::optional<ContainerRunt
   if (!folder.empty() && std::filesystem::exists(beside, ignored))
     return std::filesystem::absolute(beside).lexically_normal().string();
   return refuse(node,
-      fmt::format("there is no {} beside this file; write the image's path "
-                  "from '/', as the nodes see it",
-          in_quotes(*image)));
+      "there is no {} beside this file; write the image's path from '/', as the nodes see it",
+      in_quotes(*image));
 }
 
 ContainerSpec read_container(

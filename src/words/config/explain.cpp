@@ -7,7 +7,7 @@
 #include "config/own_causes.hpp"
 #include "config/sweep_reader.hpp"
 #include "sweep/opening_hours.hpp"
-#include "text/characters.hpp"
+#include "text/pieces.hpp"
 #include "text/units.hpp"
 #include "yaml/yaml_tree.hpp"
 
@@ -16,7 +16,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <iterator>
 #include <type_traits>
 #include <utility>
@@ -25,14 +24,6 @@ namespace shardsweep {
 namespace {
 
 using namespace config;
-
-template <class Items, class Print>
-std::string listed(const Items& items, Print print) {
-  std::string all;
-  for (const auto& item : items)
-    all += (all.empty() ? "" : ", ") + print(item);
-  return all;
-}
 
 std::string cluster_lines(const ClusterSpec& cluster, std::string_view indent) {
   std::string out;
@@ -129,7 +120,8 @@ class Explainer {
     if (!sweep_.zips.empty()) {
       line("\nzip:");
       for (const auto& zip : sweep_.zips) {
-        line("  - {{{}}}", listed(zip.axes, [&](const AxisValues& axis) { return list(axis); }));
+        line("  - {{{}}}",
+            join_texts(zip.axes, ", ", [&](const AxisValues& axis) { return list(axis); }));
       }
     }
   }
@@ -138,7 +130,7 @@ class Explainer {
     if (!sweep_.vars.empty()) {
       line("\nvars:");
       for (const auto& var : sweep_.vars)
-        line("  {}: [{}]", var.name, listed(var.values, yaml_text));
+        line("  {}: [{}]", var.name, join_texts(var.values, ", ", yaml_text));
     }
     if (!sweep_.points.empty()) line("\npoints:");
     for (const auto& point : sweep_.points)
@@ -182,7 +174,8 @@ class Explainer {
   }
 
   [[nodiscard]] std::string settings_of(const PartialPoint& point) const {
-    auto settings = listed(point.settings, [&](const AxisValues& each) { return setting(each); });
+    auto settings =
+        join_texts(point.settings, ", ", [&](const AxisValues& each) { return setting(each); });
     for (const auto& [name, value] : point.vars)
       settings += fmt::format("{}{}: {}", settings.empty() ? "" : ", ", name, yaml_text(value));
     return settings;
@@ -219,7 +212,7 @@ class Explainer {
     } else {
       line("  program: {}  # empty: shardbench's, beside shardsweep itself",
           yaml_text(sweep_.runner.program));
-      line("  args: [{}]", listed(sweep_.runner.args, yaml_text));
+      line("  args: [{}]", join_texts(sweep_.runner.args, ", ", yaml_text));
       if (sweep_.runner.is_shardbench())
         line("  profile: {}  # the trainer whose habits it takes on", sweep_.runner.profile);
       line("  gives_up: {}  # whether it takes --give-up-above, as its --capabilities say",
@@ -235,7 +228,8 @@ class Explainer {
     if (!sweep_.secrets.empty()) line("\nsecrets:  # their values are kept apart");
     for (const auto& [name, value] : sweep_.secrets)
       line("  {}: ''", name);
-    if (!sweep_.pass_env.empty()) line("\npass_env: [{}]", listed(sweep_.pass_env, yaml_text));
+    if (!sweep_.pass_env.empty())
+      line("\npass_env: [{}]", join_texts(sweep_.pass_env, ", ", yaml_text));
     if (!sweep_.container.empty()) out_ += "\n" + container_lines(sweep_.container);
     if (!sweep_.rules.empty()) line("\nclassify:");
     for (const Cause& cause : sweep_.rules)
@@ -254,14 +248,16 @@ class Explainer {
 
   void trainer() {
     const TrainerSpec& trainer = sweep_.runner.trainer;
-    line("  argv: [{}]", listed(trainer.argv, yaml_text));
+    line("  argv: [{}]", join_texts(trainer.argv, ", ", yaml_text));
     if (!trainer.log.empty()) line("  log: {}", yaml_text(trainer.log));
-    if (!trainer.patterns.empty()) line("  patterns: [{}]", listed(trainer.patterns, yaml_text));
+    if (!trainer.patterns.empty())
+      line("  patterns: [{}]", join_texts(trainer.patterns, ", ", yaml_text));
     line("  launch: {}", trainer.per_node ? "node" : "rank");
     line("  cwd: {}", yaml_text(trainer.directory));
     if (!trainer.version.empty()) line("  version: {}", yaml_text(trainer.version));
-    if (!trainer.unchecked.empty()) line("  unchecked: [{}]", listed(trainer.unchecked, yaml_text));
-    if (!trainer.told.empty()) line("  told: [{}]", listed(trainer.told, yaml_text));
+    if (!trainer.unchecked.empty())
+      line("  unchecked: [{}]", join_texts(trainer.unchecked, ", ", yaml_text));
+    if (!trainer.told.empty()) line("  told: [{}]", join_texts(trainer.told, ", ", yaml_text));
     if (!trainer.files.empty()) line("  files:");
     for (const auto& [name, text] : trainer.files)
       line("    {}: {}", name, yaml_text(text));
@@ -280,8 +276,9 @@ class Explainer {
     line("  learn_across: {}  # whether cells learn from each other", search.learn_across);
     if (!search.learn_from.all)
       line("  learn_from: {}  # whose runs the search begins with",
-          search.learn_from.any() ? fmt::format("[{}]", listed(search.learn_from.sweeps, yaml_text))
-                                  : "none");
+          search.learn_from.any()
+              ? fmt::format("[{}]", join_texts(search.learn_from.sweeps, ", ", yaml_text))
+              : "none");
     if (search.policy == SearchPolicy::best_first)
       line("  cut_short: {}  # an attempt ends at this multiple of the best's step time",
           search.cut_short > 0 ? fmt::format("{}", search.cut_short) : "off");
@@ -313,7 +310,8 @@ class Explainer {
   [[nodiscard]] std::string list(const AxisValues& values) const {
     if (values.automatic) return setting(values);
     return fmt::format("{}: [{}]", values.axis->name,
-        listed(values.values, [&](std::int64_t value) { return value_text(*values.axis, value); }));
+        join_texts(values.values, ", ",
+            [&](std::int64_t value) { return value_text(*values.axis, value); }));
   }
 
   const SweepSpec& sweep_;

@@ -4,7 +4,7 @@
 // that one slip is told once. An axis stands in one place, and the first one is named beside
 // the second.
 #include "config/sweep_reader.hpp"
-#include "sweep/binary_length.hpp"
+#include "sweep/model_shape.hpp"
 #include "text/characters.hpp"
 #include "yaml/readers.hpp"
 
@@ -70,9 +70,8 @@ Result<void> SweepReader::place(const AxisEntry& entry, std::string_view section
   const auto [first, is_new] = placed_.emplace(entry.axis, Placement{section, entry.key});
   if (is_new) return {};
   const auto& before = first->second;
-  return refuse(*entry.key,
-      fmt::format("'{}' is set under '{}' ({}) and here under '{}'; keep one of them",
-          entry.axis->name, before.section, where(*before.key), section));
+  return refuse(*entry.key, "'{}' is set under '{}' ({}) and here under '{}'; keep one of them",
+      entry.axis->name, before.section, where(*before.key), section);
 }
 
 void SweepReader::read_constants(const YamlNode& map) {
@@ -89,10 +88,8 @@ void SweepReader::read_global_batch(const YamlNode& map) {
   const auto* tokens = find(map, batch_tokens);
   const auto* samples = find(map, batch_samples);
   if (tokens != nullptr && samples != nullptr) {
-    mistakes_.add(*samples,
-        fault_at(*samples,
-            fmt::format(
-                "both '{}' and '{}' are set; keep one of them", batch_tokens, batch_samples)));
+    mistakes_.add(
+        *samples, "both '{}' and '{}' are set; keep one of them", batch_tokens, batch_samples);
   }
   if (tokens != nullptr) {
     batch_ = tokens;
@@ -109,8 +106,7 @@ void SweepReader::read_global_batch(const YamlNode& map) {
 void SweepReader::read_axes(const YamlNode& map) {
   for (const auto& key : map.keys) {
     if (key->text != batch_tokens && key->text != batch_samples) continue;
-    mistakes_.add(*key,
-        fault_at(*key, fmt::format("'{}' cannot vary; move it under 'constants'", key->text)));
+    mistakes_.add(*key, "'{}' cannot vary; move it under 'constants'", key->text);
   }
   for (const auto& entry : axis_entries(map, "'axes'", {batch_tokens, batch_samples}, mistakes_)) {
     if (!mistakes_.take(*entry.key, place(entry, "axes"))) continue;
@@ -133,7 +129,7 @@ void SweepReader::read_zip(const YamlNode& map) {
     read_zip_axis(entry, group);
   if (mistakes_.count() > before) return;
   if (entries.empty()) {
-    mistakes_.add(map, fault_at(map, "this map of 'zip' names no axes"));
+    mistakes_.add(map, "this map of 'zip' names no axes");
     return;
   }
   mistakes_.take(map, check_zip_rows(group, entries.front()));
@@ -149,20 +145,15 @@ void SweepReader::read_zip_axis(const AxisEntry& entry, ZipGroup& group) {
   auto values = read_axis_values(*entry.axis, node, shelf_, mistakes_, Repeats::allowed);
   if (!values) return;
   if (values->automatic) {
-    mistakes_.add(node,
-        fault_at(node,
-            fmt::format("'{}: auto' cannot stand in 'zip'; move it "
-                        "under 'axes' or 'constants'",
-                name)));
+    mistakes_.add(
+        node, "'{}: auto' cannot stand in 'zip'; move it under 'axes' or 'constants'", name);
     return;
   }
   const auto& first = group.axes.empty() ? *values : group.axes.front();
   if (values->values.size() != first.values.size()) {
     mistakes_.add(node,
-        fault_at(node,
-            fmt::format("'{}' has {} values and '{}' has {}; axes of "
-                        "one map of 'zip' need the same number",
-                name, values->values.size(), first.axis->name, first.values.size())));
+        "'{}' has {} values and '{}' has {}; axes of one map of 'zip' need the same number", name,
+        values->values.size(), first.axis->name, first.values.size());
     return;
   }
   group.axes.push_back(*std::move(values));
@@ -176,9 +167,9 @@ Result<void> SweepReader::check_zip_rows(const ZipGroup& group, const AxisEntry&
       values.push_back(axis.values[row]);
     if (rows.insert(std::move(values)).second) continue;
     return refuse(*first.value->items[row],
-        fmt::format("combination {} of this map of 'zip' repeats an earlier one; remove this value "
-                    "from each of its axes",
-            row + 1));
+        "combination {} of this map of 'zip' repeats an earlier one; remove this value from each "
+        "of its axes",
+        row + 1);
   }
   return {};
 }
@@ -205,9 +196,8 @@ Result<void> SweepReader::check_auto() const {
   if (std::none_of(sweep_.axes.begin(), sweep_.axes.end(), automatic) &&
       std::none_of(sweep_.constants.begin(), sweep_.constants.end(), automatic))
     return {};
-  return refuse(*placed->second.key,
-      fmt::format(
-          "'grad_accum: auto' needs '{}' or '{}' under 'constants'", batch_tokens, batch_samples));
+  return refuse(*placed->second.key, "'grad_accum: auto' needs '{}' or '{}' under 'constants'",
+      batch_tokens, batch_samples);
 }
 
 Result<void> SweepReader::check_world(const YamlNode& root) const {
@@ -215,9 +205,9 @@ Result<void> SweepReader::check_world(const YamlNode& root) const {
   const auto gpus = placed_.find(&axis_named("gpus"));
   if (nodes != placed_.end() && gpus != placed_.end()) {
     return refuse(*gpus->second.key,
-        fmt::format("both 'nodes' ({}) and 'gpus' are set; use 'nodes' for whole nodes, "
-                    "or 'gpus' for part of one",
-            where(*nodes->second.key)));
+        "both 'nodes' ({}) and 'gpus' are set; use 'nodes' for whole nodes, or 'gpus' for part of "
+        "one",
+        where(*nodes->second.key));
   }
   if (!sweep_.has_product()) return {};
   if (placed_.count(&axis_named("model")) == 0)
@@ -246,9 +236,8 @@ Result<void> SweepReader::check_tokens() const {
     collect(point.settings);
   for (const auto length : lengths) {
     if (tokens % length == 0) continue;
-    return refuse(*batch_,
-        fmt::format("{} is {} tokens, not a multiple of seq_len {}; {}", in_quotes(batch_->text),
-            tokens, length, nearest_multiples(*batch_, tokens, length)));
+    return refuse(*batch_, "{} is {} tokens, not a multiple of seq_len {}; {}",
+        in_quotes(batch_->text), tokens, length, nearest_multiples(*batch_, tokens, length));
   }
   return {};
 }

@@ -212,11 +212,9 @@ Result<double> read_number(const YamlNode& node, std::string_view name, KeyType 
   SHARDSWEEP_ASSIGN(const double value,
       read_real(node, name, share ? "a share such as 0.6" : "a number", parse_real));
   if (share && (value <= 0 || value > 1)) {
-    return refuse(
-        node, fmt::format("'{}' is a share above 0 and at most 1; got '{}'", name, node.text));
+    return refuse(node, "'{}' is a share above 0 and at most 1; got '{}'", name, node.text);
   }
-  if (value <= 0)
-    return refuse(node, fmt::format("'{}' must be above 0; remove it for no limit", name));
+  if (value <= 0) return refuse(node, "'{}' must be above 0; remove it for no limit", name);
   return value;
 }
 

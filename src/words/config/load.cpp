@@ -142,8 +142,7 @@ Result<YamlNodePtr> put(const YamlNodePtr& node, const Override& setting, std::s
     ++at;
   const auto before = at < map->keys.size() ? map->items[at] : nullptr;
   if (depth + 1 < setting.path.size() && before && before->kind == YamlNode::Kind::list)
-    return tl::unexpected(
-        fault_at(key, fmt::format("{} is a list; set the whole list", in_quotes(key.text))));
+    return refuse(key, "{} is a list; set the whole list", in_quotes(key.text));
   const auto inner = depth + 1 < setting.path.size() ? as_map(before, key) : nullptr;
   SHARDSWEEP_ASSIGN(auto value, put(inner, setting, depth + 1));
   if (at == map->keys.size()) {
@@ -216,9 +215,9 @@ Result<void> check_written_out(const SweepSpec& sweep, const YamlNode& root) {
       sweep.container.mounts.size() + sweep.container.options.size();
   if (values > most_yaml_nodes || explain_sweep(sweep).size() > most_yaml_bytes) {
     return refuse(root,
-        fmt::format("the sweep has about {} values with points and presets "
-                    "written out; the limit is {}, in 4 MiB",
-            values, most_yaml_nodes));
+        "the sweep has about {} values with points and presets written out; the limit is {}, in 4 "
+        "MiB",
+        values, most_yaml_nodes);
   }
   return {};
 }
@@ -231,9 +230,8 @@ Result<SweepSpec> load(std::string text, const std::string& name, const LoadOpti
   // Stop: no more mistakes can be found without a tree.
   if (!parsed) SHARDSWEEP_TRY(mistakes.verdict());
   auto root = *std::move(parsed);
-  for (const auto& setting : options.set) {
-    SHARDSWEEP_ASSIGN(root, with_override(root, setting, sources));
-  }
+  for (const auto& setting : options.set)
+    SHARDSWEEP_SET(root, with_override(root, setting, sources));
   SweepReader reader(Presets(options.presets, sources, mistakes),
       {std::filesystem::path(name).parent_path(), options.programs}, sources);
   SHARDSWEEP_ASSIGN(auto sweep, reader.read(*root));
@@ -288,9 +286,8 @@ Result<Policy> load_policy(const std::vector<std::string>& set) {
   nothing->line = 1;
   nothing->column = 1;
   YamlNodePtr root = std::move(nothing);
-  for (const auto& setting : set) {
-    SHARDSWEEP_ASSIGN(root, with_override(root, setting, sources));
-  }
+  for (const auto& setting : set)
+    SHARDSWEEP_SET(root, with_override(root, setting, sources));
   Mistakes mistakes(*root->source);
   Policy policy;
   check_keys(*root, "'--set'", policy_sections(), mistakes);

@@ -58,10 +58,9 @@ void check_sample(const Cause& cause, const YamlNode& in, Mistakes& mistakes) {
   if (judges_its_sample(cause)) return;
   const YamlNode& sample = *find(in, "sample");
   mistakes.add(sample,
-      fault_at(sample,
-          fmt::format("rule {} does not match its own sample: a line of the sample must have the "
-                      "pattern in the place that 'where' and 'when' name",
-              in_quotes(cause.name))));
+      "rule {} does not match its own sample: a line of the sample must have the pattern in the "
+      "place that 'where' and 'when' name",
+      in_quotes(cause.name));
 }
 
 }  // namespace
@@ -70,15 +69,14 @@ std::vector<Cause> read_own_causes(const YamlNode& list, Mistakes& mistakes) {
   if (!mistakes.take(list, expect_list(list, "'classify'"))) return {};
   if (list.items.size() > most_causes) {
     const auto& item = *list.items[most_causes];
-    mistakes.add(
-        item, fault_at(item, fmt::format("more than {} rules in 'classify'", most_causes)));
+    mistakes.add(item, "more than {} rules in 'classify'", most_causes);
     return {};
   }
   const auto [values, places] = values_of(list, mistakes);
   auto [causes, wrong] = read_entries<Cause>(values, "rule");
   for (const EntryMistake& one : wrong) {
     const YamlNode& at = one.in_key ? *places[one.value].first : *places[one.value].second;
-    mistakes.add(at, fault_at(at, one.what));
+    mistakes.add(at, one.what);
   }
   for (const Cause& cause : causes) {
     const auto item = std::find_if(list.items.begin(), list.items.end(), [&](const auto& one) {

@@ -68,31 +68,27 @@ std::string written_small(std::string_view name) {
 Result<void> check_var_name(const YamlNode& key) {
   const auto& name = key.text;
   if (const auto* axis = find_axis(name)) {
-    return refuse(key,
-        fmt::format("{} is the axis '{}'; move it under 'axes' or 'constants'", in_quotes(name),
-            axis->name));
+    return refuse(key, "{} is the axis '{}'; move it under 'axes' or 'constants'", in_quotes(name),
+        axis->name);
   }
   if (!is_var_name(name)) {
     return refuse(key,
-        fmt::format("{} is not a valid name for a variable; use lower-case letters, digits and "
-                    "'_', begin with a letter, at most 64{}",
-            in_quotes(name), written_small(name)));
+        "{} is not a valid name for a variable; use lower-case letters, digits and '_', begin with "
+        "a letter, at most 64{}",
+        in_quotes(name), written_small(name));
   }
   if (is_taken(name))
-    return refuse(
-        key, fmt::format("{} is a column of the results; choose another name", in_quotes(name)));
+    return refuse(key, "{} is a column of the results; choose another name", in_quotes(name));
   if (std::find(sql_words.begin(), sql_words.end(), name) != sql_words.end()) {
-    return refuse(key,
-        fmt::format("{} is a word of SQL, the language of 'exclude'; choose "
-                    "another name",
-            in_quotes(name)));
+    return refuse(key, "{} is a word of SQL, the language of 'exclude'; choose another name",
+        in_quotes(name));
   }
   // A var is an environment variable of the ranks, in capitals.
   const auto variable = variable_of(name);
   const auto reason = owned_variable(variable);
   if (!reason.empty())
-    return refuse(key,
-        fmt::format("{} would set {}; {}; choose another name", in_quotes(name), variable, reason));
+    return refuse(
+        key, "{} would set {}; {}; choose another name", in_quotes(name), variable, reason);
   return {};
 }
 
@@ -143,7 +139,7 @@ void SweepReader::read_vars(const YamlNode& map) {
   if (!mistakes_.take(map, expect_map(map, "'vars'"))) return;
   if (map.keys.size() > most_vars) {
     const auto& key = *map.keys[most_vars];
-    mistakes_.add(key, fault_at(key, fmt::format("more than {} variables", most_vars)));
+    mistakes_.add(key, "more than {} variables", most_vars);
     return;
   }
   for (std::size_t at = 0; at < map.keys.size(); ++at) {
@@ -158,10 +154,7 @@ void SweepReader::read_image_axis(const YamlNode& map) {
   if (images == nullptr || images->kind != YamlNode::Kind::list) return;
   const auto names = var_names();
   if (std::find(names.begin(), names.end(), image_variable) != names.end()) {
-    mistakes_.add(*images,
-        fault_at(*images,
-            "'image' is under 'vars' too; write the images "
-            "once, here or there"));
+    mistakes_.add(*images, "'image' is under 'vars' too; write the images once, here or there");
     return;
   }
   YamlNode key;
@@ -185,21 +178,15 @@ VarValues SweepReader::read_var(const YamlNode& key, const YamlNode& value) {
     if (!text) continue;
     if (!secret_by_form(*text).empty())
       mistakes_.add(*item,
-          fault_at(*item,
-              fmt::format("a value of '{}' has a password or a token in it, and results show all "
-                          "values; write it under 'secrets'",
-                  var.name)));
+          "a value of '{}' has a password or a token in it, and results show all values; write it "
+          "under 'secrets'",
+          var.name);
     if (!seen.insert(*text).second)
-      mistakes_.add(*item,
-          fault_at(*item, fmt::format("{} appears twice in '{}'", in_quotes(*text), var.name)));
+      mistakes_.add(*item, "{} appears twice in '{}'", in_quotes(*text), var.name);
     var.values.push_back(*std::move(text));
   }
   if (value.kind == YamlNode::Kind::list && value.items.empty())
-    mistakes_.add(value,
-        fault_at(value,
-            fmt::format("'{}' has no values; give it one, or remove "
-                        "it",
-                var.name)));
+    mistakes_.add(value, "'{}' has no values; give it one, or remove it", var.name);
   if (mistakes_.count() > before) var.values.clear();
   return var;
 }
@@ -218,9 +205,8 @@ Result<std::pair<std::string, std::string>> SweepReader::read_point_var(
     if (var.name != key.text) continue;
     if (var.values.empty()) break;
     if (std::find(var.values.begin(), var.values.end(), text) != var.values.end()) break;
-    return refuse(value,
-        fmt::format(
-            "{} is not a value of '{}' under 'vars'; add it there", in_quotes(text), key.text));
+    return refuse(
+        value, "{} is not a value of '{}' under 'vars'; add it there", in_quotes(text), key.text);
   }
   return std::pair(key.text, std::move(text));
 }
@@ -259,9 +245,8 @@ void SweepReader::read_point(const YamlNode& map) {
 Result<void> SweepReader::check_control(const PartialPoint& point, const YamlNode& node) const {
   for (const auto& setting : point.settings) {
     if (setting.axis->name == "nodes" || setting.axis->name == "gpus") {
-      return refuse(node,
-          fmt::format(
-              "'control' uses all nodes of an allocation; remove '{}'", setting.axis->name));
+      return refuse(
+          node, "'control' uses all nodes of an allocation; remove '{}'", setting.axis->name);
     }
   }
   return {};
@@ -274,10 +259,8 @@ void SweepReader::read_control(const YamlNode& node) {
   if (is_word("off") || is_word("auto") || is_word("network")) return;
   if (node.kind != YamlNode::Kind::map) {
     mistakes_.add(node,
-        fault_at(node,
-            fmt::format("'control' takes off, auto, network or a layout such as {{tp: 2, "
-                        "micro_batch: 1}}, got {}",
-                describe(node))));
+        "'control' takes off, auto, network or a layout such as {{tp: 2, micro_batch: 1}}, got {}",
+        describe(node));
     return;
   }
   auto point = read_settings(node, "'control'");
@@ -348,8 +331,7 @@ Result<void> SweepReader::complete_point(PartialPoint& point, const YamlNode& at
   const auto* grad_accum = find_setting(point.settings, "grad_accum");
   if (grad_accum != nullptr && grad_accum->automatic && !has_global_batch()) {
     return refuse(at,
-        "'grad_accum: auto' needs 'global_batch_tokens' or 'global_batch_size' "
-        "under 'constants'");
+        "'grad_accum: auto' needs 'global_batch_tokens' or 'global_batch_size' under 'constants'");
   }
   // Where an axis varies, a hand-picked point has no constant to fall back on.
   if (!set("dp") && !constant("dp")) point.settings.push_back({find_axis("dp"), true, {}});
@@ -362,13 +344,13 @@ void SweepReader::read_points_from(const YamlNode& node) {
   const auto file = mistakes_.take(node, read_text(node, "points_from"));
   if (!file) return;
   if (file->empty()) {
-    mistakes_.add(node, fault_at(node, "expected a file name for 'points_from'"));
+    mistakes_.add(node, "expected a file name for 'points_from'");
     return;
   }
   const auto path = folder_ / *file;
   auto text = read_text_file(path, most_yaml_bytes);
   if (!text) {
-    mistakes_.add(node, fault_at(node, text.error().what));
+    mistakes_.add(node, text.error().what);
     return;
   }
   const auto& source = sources_.emplace_back(path.string(), *std::move(text));

@@ -2,14 +2,17 @@
 // A preset is a map like any other and is read by the same functions: what is built in can't
 // say what a user's file can't. Each value is read by itself; heads, experts and what is
 // required are judged only if all values could be read.
+
 #include "config/presets.hpp"
 
 #include "builtin/files.hpp"
 #include "config/keys.hpp"
+#include "config/sweep_reader.hpp"
 #include "published/model_config.hpp"
 #include "sweep/model_shape.hpp"
 #include "text/characters.hpp"
 #include "text/nearest.hpp"
+#include "trainer/log_reader.hpp"
 #include "yaml/readers.hpp"
 #include "yaml/source.hpp"
 #include "yaml/yaml_tree.hpp"
@@ -22,9 +25,124 @@
 #include <algorithm>
 #include <array>
 #include <set>
+#include <string_view>
 #include <utility>
 
 namespace shardsweep::config {
+namespace {
+
+constexpr std::size_t most_block_bytes = 32 << 10;
+
+/// A file as the values that read_trainer_file() takes, each with its place.
+class FlatFile {
+ public:
+  FlatFile(const YamlNode& root, Mistakes& mistakes) : mistakes_(mistakes) {
+    for (std::size_t i = 0; i < root.items.size(); ++i)
+      add_section(*root.keys[i], *root.items[i]);
+  }
+
+  [[nodiscard]] const std::vector<TableValue>& values() const { return values_; }
+  [[nodiscard]] const YamlNode& node_of(std::size_t value, Blamed blamed) const {
+    const Place& place = places_.at(value);
+    if (blamed == Blamed::key) return *place.key;
+    return blamed == Blamed::item ? *place.item : *place.value;
+  }
+
+ private:
+  struct Place {
+    const YamlNode* key;
+    const YamlNode* value;
+    const YamlNode* item;
+  };
+
+  void add_section(const YamlNode& key, const YamlNode& node) {
+    section_ = key.text;
+    const bool is_scalar = node.kind == YamlNode::Kind::scalar;
+    add({.text = is_scalar ? text_of(node, section_) : ""}, {&key, &node, &node});
+    if (node.kind == YamlNode::Kind::map) add_map(node, false);
+    if (node.kind != YamlNode::Kind::list) return;
+    for (const auto& item : node.items) {
+      if (item->kind == YamlNode::Kind::map)
+        add_map(*item, true);
+      else
+        add({.fresh = true, .text = text_of(*item, section_)},
+            {item.get(), item.get(), item.get()});
+    }
+  }
+  void add_map(const YamlNode& map, bool fresh) {
+    for (std::size_t i = 0; i < map.items.size(); ++i) {
+      const YamlNode& key = *map.keys[i];
+      add({.key = key.text, .fresh = fresh, .text = text_of(*map.items[i], key.text)},
+          {&key, map.items[i].get(), &map});
+      fresh = false;
+    }
+  }
+  void add(TableValue value, Place place) {
+    value.line = place.key->line;
+    value.section = section_;
+    values_.push_back(std::move(value));
+    places_.push_back(place);
+  }
+
+  /// A list as the words of a sweep file, and a map as lines.
+  std::string text_of(const YamlNode& node, std::string_view key) {
+    if (node.kind == YamlNode::Kind::list) {
+      std::vector<std::string_view> words;
+      for (const auto& item : node.items)
+        words.emplace_back(item->text);
+      return fmt::format("[{}]", fmt::join(words, ", "));
+    }
+    std::string text;
+    if (node.kind == YamlNode::Kind::map) {
+      for (std::size_t i = 0; i < node.items.size(); ++i)
+        text += fmt::format("{}: {}\n", node.keys[i]->text, text_of(*node.items[i], key));
+      return text;
+    }
+    mistakes_.assign(text, node, read_text(node, key, most_block_bytes, Lines::many));
+    return text;
+  }
+
+  Mistakes& mistakes_;
+  std::string_view section_;
+  std::vector<TableValue> values_;
+  std::vector<Place> places_;
+};
+
+void check_patterns(const FlatFile& flat, Mistakes& mistakes) {
+  for (std::size_t i = 0; i < flat.values().size(); ++i) {
+    const TableValue& value = flat.values()[i];
+    if (value.section != "log" || !value.fresh) continue;
+    const std::array<std::string_view, 1> one{value.text};
+    const YamlNode& at = flat.node_of(i, Blamed::value);
+    if (const auto reader = LogReader::make(one); !reader) mistakes.add(at, reader.error().what);
+  }
+}
+
+}  // namespace
+
+std::optional<OwnTrainer> read_own_trainer(const YamlNode& root, Mistakes& mistakes) {
+  const auto before = mistakes.count();
+  const FlatFile flat(root, mistakes);
+  std::vector<TrainerMistake> found;
+  OwnTrainer own{root.source->name(), read_trainer_file(flat.values(), found), {}};
+  own.positions.reserve(own.file.rules.size());
+  for (const TrainerRule& rule : own.file.rules)
+    own.positions.push_back(position_of(flat.node_of(rule.at, Blamed::item)));
+  for (const TrainerMistake& mistake : found) {
+    const YamlNode& at = flat.node_of(mistake.at, mistake.blamed);
+    mistakes.add(at, mistake.what);
+  }
+  check_patterns(flat, mistakes);
+  // Append to the axes as in a sweep file: as lines after others.
+  std::string& axes = own.file.start.axes;
+  if (!axes.empty() && !axes.ends_with('\n')) axes += '\n';
+  if (own.file.patterns.empty() && own.file.log_of.empty() && mistakes.count() == before)
+    mistakes.add(root,
+        "missing key: a trainer's file needs 'log', the lines that it prints (see 'shardsweep help "
+        "patterns'), or 'log_of', a trainer that prints the same");
+  if (mistakes.count() != before) return std::nullopt;
+  return own;
+}
 
 namespace fs = std::filesystem;
 
@@ -39,8 +157,8 @@ Result<ShippedFile> read_shipped(
     if (text != built_in) return ShippedFile{std::move(text), own};
   }
   if (!built_in) {
-    return fault(FaultKind::invalid_input,
-        fmt::format("'{}' is neither built in nor in '{}'", path.string(), folder.string()));
+    return fault(FaultKind::invalid_input, "'{}' is neither built in nor in '{}'", path.string(),
+        folder.string());
   }
   return ShippedFile{std::string(*built_in), {}};
 }
@@ -70,11 +188,8 @@ const YamlNode* find_either(
   const auto* first = find(map, name);
   const auto* second = alias.empty() ? nullptr : find(map, alias);
   if (first != nullptr && second != nullptr) {
-    mistakes.add(*second,
-        fault_at(*second,
-            fmt::format("'{}' is another name of '{}', which is "
-                        "set already; keep one of them",
-                alias, name)));
+    mistakes.add(*second, "'{}' is another name of '{}', which is set already; keep one of them",
+        alias, name);
   }
   return first != nullptr ? first : second;
 }
@@ -88,7 +203,7 @@ void note_shape(const YamlNode& map, const ModelSpec& model, Mistakes& mistakes)
       if (node == nullptr) node = find(map, field.alias);
     }
     const YamlNode& at = node == nullptr ? map : *node;
-    mistakes.add(at, fault_at(at, mistake.what));
+    mistakes.add(at, mistake.what);
   }
 }
 
@@ -101,8 +216,7 @@ void read_peaks(const YamlNode& node, ClusterSpec& into, Mistakes& mistakes) {
     const auto value =
         mistakes.take(*peak, read_real(*peak, peak_words[at], "FLOP/s such as 312e12", parse_real));
     if (!value) continue;
-    if (*value <= 0)
-      mistakes.add(*peak, fault_at(*peak, "a peak of 0; remove the key if the peak is unknown"));
+    if (*value <= 0) mistakes.add(*peak, "a peak of 0; remove the key if the peak is unknown");
     into.peak_flops.at(at) = *value;
   }
 }
@@ -173,10 +287,8 @@ std::optional<ModelSpec> read_model(
     }
   });
   if (!missing.empty())
-    mistakes.add(map,
-        fault_at(map,
-            fmt::format("missing {} {} in {}", missing.size() > 1 ? "keys" : "key",
-                fmt::join(missing, ", "), what)));
+    mistakes.add(map, "missing {} {} in {}", missing.size() > 1 ? "keys" : "key",
+        fmt::join(missing, ", "), what);
   if (mistakes.count() > before) return std::nullopt;
   if (model.ffn == 0) model.ffn = model.expert_ffn;
   note_shape(map, model, mistakes);
@@ -201,10 +313,7 @@ std::optional<ClusterSpec> read_cluster(const YamlNode& node, const Presets& pre
   if (name != nullptr) {
     mistakes.assign(base.name, *name, read_name(*name, "cluster.name"));
   } else if (preset == nullptr && mistakes.count() == before) {
-    mistakes.add(node,
-        fault_at(node,
-            "missing key 'name' in 'cluster'; write 'preset' to start "
-            "from a preset"));
+    mistakes.add(node, "missing key 'name' in 'cluster'; write 'preset' to start from a preset");
   }
   return read_cluster_map(node, std::move(base), mistakes, before);
 }
@@ -218,7 +327,7 @@ std::optional<YamlNodePtr> Presets::open(const YamlNode& node, std::string_view 
     const auto meant = nearest(*name, {known.begin(), known.end()});
     std::string hint = fmt::format("; the presets are {}", fmt::join(known, ", "));
     if (!meant.empty()) hint = fmt::format(", did you mean '{}'?", meant);
-    mistakes_.add(node, fault_at(node, fmt::format("unknown {} '{}'{}", one, *name, hint)));
+    mistakes_.add(node, "unknown {} '{}'{}", one, *name, hint);
     return std::nullopt;
   }
   const auto file = std::filesystem::path(kind) / (*name + ".yaml");
@@ -256,7 +365,7 @@ std::optional<YamlNodePtr> Presets::file_root(const YamlNode& node, std::string_
   const auto file = path_of(node);
   auto text = read_text_file(file, most_yaml_bytes);
   if (!text) {
-    mistakes_.add(node, fault_at(node, text.error().what));
+    mistakes_.add(node, text.error().what);
     return std::nullopt;
   }
   auto root = parse_yaml(sources_.emplace_back(file.string(), *std::move(text)), mistakes_);
@@ -269,10 +378,7 @@ std::optional<ClusterSpec> Presets::cluster_in_file(const YamlNode& node) const 
   if (!root) return std::nullopt;
   const auto* preset = find(**root, "preset");
   if (preset != nullptr && is_file_name(preset->text)) {
-    mistakes_.add(*preset,
-        fault_at(*preset,
-            "a cluster file can start from a preset, not from "
-            "another file"));
+    mistakes_.add(*preset, "a cluster file can start from a preset, not from another file");
     return std::nullopt;
   }
   return read_cluster(**root, *this);

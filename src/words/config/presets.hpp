@@ -4,12 +4,14 @@
 // name in the user's folder goes before them.
 #pragma once
 
-#include "config/own_trainer.hpp"
+#include "trainer/trainer_file.hpp"
+#include "yaml/mistakes.hpp"
 #include "yaml/yaml_tree.hpp"
 
 #include <shardsweep/load.hpp>
 #include <shardsweep/model.hpp>
 #include <shardsweep/result.hpp>
+#include <shardsweep/sweep.hpp>
 
 #include <filesystem>
 #include <optional>
@@ -18,6 +20,19 @@
 #include <vector>
 
 namespace shardsweep::config {
+
+// A trainer that is not built in: a file as those of sweeps/trainers, which a sweep names in `log`.
+// What it says becomes the sweep's own patterns and exclusions, so that a sweep that is stored
+// needs the file no more.
+
+struct OwnTrainer {
+  std::string path;
+  TrainerFile file;
+  std::vector<SourcePosition> positions;  ///< positions of file.rules
+};
+
+/// Empty if it has mistakes.
+[[nodiscard]] std::optional<OwnTrainer> read_own_trainer(const YamlNode& root, Mistakes& mistakes);
 
 /// `folder`/`path`, else `root`/`path` of what is built in. `root` is sweeps or templates.
 [[nodiscard]] Result<ShippedFile> read_shipped(

@@ -9,10 +9,10 @@
 #include "trainer/trainer_file.hpp"
 #include "trainer/trainers.hpp"
 
+#include <shardsweep/load.hpp>
 #include <shardsweep/metric.hpp>
 #include <shardsweep/point.hpp>
 #include <shardsweep/policy.hpp>
-#include <shardsweep/reference.hpp>
 #include <shardsweep/result_columns.hpp>
 
 #include <fmt/format.h>
@@ -71,9 +71,7 @@ std::string_view unit_text(PolicyUnit unit) {
 }
 
 std::string takes_text(const PolicyField& field) {
-  std::string words;
-  for (const auto word : words_of(field.unit))
-    words += fmt::format("{}{}", words.empty() ? "" : " or ", word);
+  const auto words = fmt::format("{}", fmt::join(words_of(field.unit), " or "));
   return words.empty() ? std::string(unit_text(field.unit)) : words;
 }
 
@@ -93,17 +91,10 @@ void add_policy_tables(std::vector<ReferenceTable>& tables) {
   }
 }
 
-std::string words_joined(std::span<const std::string_view> words, std::string_view separator) {
-  std::string all;
-  for (const auto word : words)
-    all += fmt::format("{}{}", all.empty() ? "" : separator, word);
-  return all;
-}
-
 std::string values_of(const AxisInfo& axis) {
   switch (axis.kind) {
     case AxisKind::word:
-      return words_joined(axis.words, ", ");
+      return fmt::format("{}", fmt::join(axis.words, ", "));
     case AxisKind::toggle:
       return "true, false";
     case AxisKind::model:
@@ -128,9 +119,9 @@ std::string default_of(const AxisInfo& axis) {
 ReferenceTable table_of_axes() {
   ReferenceTable table{"axes", {"axis", "values", "default", "meaning", "also called"}, {}};
   for (const auto& axis : axes()) {
-    table.rows.push_back(
-        {std::string(axis.name), values_of(axis) + (axis.allows_auto ? ", auto" : ""),
-            default_of(axis), std::string(axis.meaning), words_joined(axis.aliases, ", ")});
+    table.rows.push_back({std::string(axis.name),
+        values_of(axis) + (axis.allows_auto ? ", auto" : ""), default_of(axis),
+        std::string(axis.meaning), fmt::format("{}", fmt::join(axis.aliases, ", "))});
   }
   return table;
 }
@@ -185,14 +176,13 @@ ReferenceTable placeholders() {
     table.rows.push_back({fmt::format("{{{}}}", one.name), std::string(one.meaning)});
   table.rows.push_back({"{VAR}", "the value of a variable of 'vars'"});
   table.rows.push_back({"{micro_batch*seq_len}",
-      "computed as in 'exclude', with integers and 'words': + - * / %, = != < "
-      "<= > >=, and, or, not, ( )"});
+      "computed as in 'exclude', with integers and 'words': + - * / %, = != < <= > >=, and, or, "
+      "not, ( )"});
   table.rows.push_back({"{tp>1 or cp>1?1:32}",
-      "the first text where the condition holds, the second one where not; "
-      "it holds unless it is false, none or 0"});
+      "the first text where the condition holds, the second one where not; it holds unless it is "
+      "false, none or 0"});
   table.rows.push_back({"{NAME?TEXT}",
-      "TEXT where the condition holds, else nothing; as a whole word of argv "
-      "else no word"});
+      "TEXT where the condition holds, else nothing; as a whole word of argv else no word"});
   table.rows.push_back({"{NAME=WORD?TEXT}", "the same where NAME is WORD, without quotes"});
   table.rows.push_back({"{{NAME}}", "the text {NAME} itself"});
   return table;

@@ -54,8 +54,7 @@ std::string why_not_started(const fs::path& file) {
                         "ELF"))
     return "";
   if (!begin.starts_with("#!"))
-    return "its first line names no interpreter; a script begins with a line such as "
-           "'#!/bin/bash'";
+    return "its first line names no interpreter; a script begins with a line such as '#!/bin/bash'";
   const std::size_t from = begin.find_first_not_of(" \t", 2);
   if (from == std::string::npos) return "its first line names no interpreter";
   const std::string interpreter = begin.substr(from, begin.find_first_of(" \t\r\n", from) - from);
@@ -75,36 +74,30 @@ Result<std::string> SweepReader::read_program(const YamlNode& node) const {
   const fs::path beside = folder_ / text;  // an absolute path replaces the folder
   if (is_program(beside)) {
     if (const std::string why = why_not_started(beside); !why.empty())
-      return refuse(node, fmt::format("{} cannot be started: {}", in_quotes(text), why));
+      return refuse(node, "{} cannot be started: {}", in_quotes(text), why);
     return absolute_path(beside);
   }
   std::error_code ignored;
   if (fs::is_regular_file(beside, ignored)) {
-    return refuse(node,
-        fmt::format("{} is not an executable file; 'chmod +x' makes it one", in_quotes(text)));
+    return refuse(node, "{} is not an executable file; 'chmod +x' makes it one", in_quotes(text));
   }
-  if (text.front() == '/')
-    return refuse(node, fmt::format("there is no program {}", in_quotes(text)));
+  if (text.front() == '/') return refuse(node, "there is no program {}", in_quotes(text));
   if (text.find('/') != std::string::npos) {
-    return refuse(node,
-        fmt::format("there is no program {}; paths start at the folder of the sweep file",
-            in_quotes(text)));
+    return refuse(node, "there is no program {}; paths start at the folder of the sweep file",
+        in_quotes(text));
   }
   if (is_program(programs_ / text)) return text;
   if (const std::string found = find_on_path(text); !found.empty()) return absolute_path(found);
-  return refuse(node,
-      fmt::format("there is no program {} beside the sweep file, beside "
-                  "shardsweep or on PATH",
-          in_quotes(text)));
+  return refuse(node, "there is no program {} beside the sweep file, beside shardsweep or on PATH",
+      in_quotes(text));
 }
 
 Result<std::string> SweepReader::read_profile(const YamlNode& node) const {
   SHARDSWEEP_ASSIGN(const std::string word, read_text(node, "profile"));
   const auto known = shardbench_profiles();
   if (std::find(known.begin(), known.end(), word) == known.end())
-    return refuse(node,
-        fmt::format(
-            "expected one of {} for 'profile', found {}", fmt::join(known, ", "), in_quotes(word)));
+    return refuse(node, "expected one of {} for 'profile', found {}", fmt::join(known, ", "),
+        in_quotes(word));
   if (word != own_profile && !sweep_.runner.is_shardbench())
     return refuse(node, "'profile' belongs to shardbench; the sweep has another runner");
   return word;
@@ -122,20 +115,13 @@ void SweepReader::read_snapshot(const YamlNode& map) {
   if (!word) return;
   const auto found = std::find(snapshot_words.begin(), snapshot_words.end(), *word);
   if (found == snapshot_words.end()) {
-    mistakes_.add(*node,
-        fault_at(*node,
-            fmt::format("expected none, copy or git for 'snapshot', "
-                        "found {}",
-                in_quotes(*word))));
+    mistakes_.add(*node, "expected none, copy or git for 'snapshot', found {}", in_quotes(*word));
     return;
   }
   runner.snapshot = static_cast<SnapshotKind>(found - snapshot_words.begin());
   const bool own = runner.is_trainer() || runner.program.starts_with('/');
   if (runner.snapshot != SnapshotKind::none && !own)
-    mistakes_.add(*node,
-        fault_at(*node,
-            "'snapshot' belongs to a program of your own: give "
-            "'program' or 'argv'"));
+    mistakes_.add(*node, "'snapshot' belongs to a program of your own: give 'program' or 'argv'");
 }
 
 /// Reads the hashes with which a stored sweep was submitted.
@@ -206,22 +192,19 @@ void SweepReader::read_trainer(const YamlNode& map) {
   if (argv == nullptr) {
     for (const auto key : keys_of_trainer) {
       if (const auto* node = find(map, key))
-        mistakes_.add(*node,
-            fault_at(*node,
-                fmt::format("'{}' belongs to 'argv', the command "
-                            "line of a trainer, which is missing",
-                    key)));
+        mistakes_.add(
+            *node, "'{}' belongs to 'argv', the command line of a trainer, which is missing", key);
     }
     return;
   }
   if (const auto* program = find(map, "program"))
-    mistakes_.add(*program, fault_at(*program, "give 'program' or 'argv', not both"));
+    mistakes_.add(*program, "give 'program' or 'argv', not both");
   if (const auto* args = find(map, "args"))
-    mistakes_.add(*args, fault_at(*args, "'args' belongs to 'program'; add the words to 'argv'"));
+    mistakes_.add(*args, "'args' belongs to 'program'; add the words to 'argv'");
   sweep_.runner.name.clear();
   mistakes_.assign(trainer.argv, *argv, read_texts(*argv, "argv"));
   if (trainer.argv.empty()) {
-    mistakes_.add(*argv, fault_at(*argv, "'argv' needs at least a program"));
+    mistakes_.add(*argv, "'argv' needs at least a program");
     return;
   }
   trainer.argv.front() = trainer_program(trainer.argv.front());
@@ -241,22 +224,15 @@ void SweepReader::read_trainer(const YamlNode& map) {
     const auto word = mistakes_.take(*launch, read_text(*launch, "launch"));
     trainer.per_node = word == "node";
     if (word && *word != "node" && *word != "rank")
-      mistakes_.add(*launch,
-          fault_at(*launch,
-              fmt::format("expected rank or node for 'launch', "
-                          "found {}",
-                  in_quotes(*word))));
+      mistakes_.add(*launch, "expected rank or node for 'launch', found {}", in_quotes(*word));
   }
   if (const auto* unchecked = find(map, "unchecked")) {
     const auto names = optional_checks();
     mistakes_.assign(trainer.unchecked, *unchecked, read_texts(*unchecked, "unchecked"));
     for (const std::string& name : trainer.unchecked) {
       if (std::find(names.begin(), names.end(), name) == names.end())
-        mistakes_.add(*unchecked,
-            fault_at(*unchecked,
-                fmt::format("no truth check is called {}; "
-                            "they are {}",
-                    in_quotes(name), fmt::join(names, ", "))));
+        mistakes_.add(*unchecked, "no truth check is called {}; they are {}", in_quotes(name),
+            fmt::join(names, ", "));
     }
   }
   read_told(map);
@@ -282,10 +258,8 @@ void SweepReader::read_told(const YamlNode& map) {
       continue;
     }
     if (std::find(all.begin(), all.end(), name) != all.end()) continue;
-    mistakes_.add(*told,
-        fault_at(*told,
-            fmt::format("no axis and no part of a model is called {}{}", in_quotes(name),
-                did_you_mean(name, all))));
+    mistakes_.add(*told, "no axis and no part of a model is called {}{}", in_quotes(name),
+        did_you_mean(name, all));
   }
 }
 
@@ -349,7 +323,7 @@ void SweepReader::read_trainer_log(const YamlNode& map) {
   } else if (log != nullptr) {
     mistakes_.assign(trainer.log, *log, read_text(*log, "log"));
     if (!trainer.log.empty() && find_trainer(trainer.log) == nullptr) {
-      mistakes_.add(*log, fault_at(*log, unknown_trainer(trainer.log)));
+      mistakes_.add(*log, unknown_trainer(trainer.log));
       return;
     }
   }
@@ -360,15 +334,12 @@ void SweepReader::read_trainer_log(const YamlNode& map) {
   if (trainer.log.empty() && trainer.patterns.empty()) {
     const auto& at = *find(map, "argv");
     mistakes_.add(at,
-        fault_at(at,
-            fmt::format("'argv' is measured by what it prints: name its log with 'log' ({}), or "
-                        "give 'patterns'",
-                fmt::join(trainer_names(), ", "))));
+        "'argv' is measured by what it prints: name its log with 'log' ({}), or give 'patterns'",
+        fmt::join(trainer_names(), ", "));
     return;
   }
   const auto reader = LogRecords::make({.log = trainer.log, .patterns = trainer.patterns}, 1);
-  if (!reader && patterns != nullptr)
-    mistakes_.add(*patterns, fault_at(*patterns, reader.error().what));
+  if (!reader && patterns != nullptr) mistakes_.add(*patterns, reader.error().what);
 }
 
 /// A text of several lines is the template itself: so a sweep that is written out has it.
@@ -387,7 +358,7 @@ void SweepReader::read_trainer_files(const YamlNode& map) {
   const YamlNode* files = find(map, "files");
   if (files == nullptr || !mistakes_.take(*files, expect_map(*files, "'files'"))) return;
   if (files->items.size() > most_files) {
-    mistakes_.add(*files, fault_at(*files, fmt::format("more than {} files", most_files)));
+    mistakes_.add(*files, "more than {} files", most_files);
     return;
   }
   for (std::size_t i = 0; i < files->items.size(); ++i) {
@@ -397,10 +368,8 @@ void SweepReader::read_trainer_files(const YamlNode& map) {
     if (!name) continue;
     if (is_ours(*name)) {
       mistakes_.add(*key,
-          fault_at(*key,
-              fmt::format("shardsweep writes a file called {} into each attempt's folder; choose "
-                          "another name",
-                  in_quotes(*name))));
+          "shardsweep writes a file called {} into each attempt's folder; choose another name",
+          in_quotes(*name));
       continue;
     }
     if (auto text = mistakes_.take(*value, read_template(*value)))
@@ -413,10 +382,9 @@ void SweepReader::check_placeholders_in(
   for (const auto name : placeholders_in(text)) {
     if (scope == PlaceholderScope::rank || !is_of_rank(name)) continue;
     mistakes_.add(at,
-        fault_at(at,
-            fmt::format("{{{}}} differs from rank to rank, so it can only stand in 'argv'. Write "
-                        "{{{{{}}}}} for the text itself",
-                name, name)));
+        "{{{}}} differs from rank to rank, so it can only stand in 'argv'. Write {{{{{}}}}} for "
+        "the text itself",
+        name, name);
     return;
   }
   const auto names = placeholder_names(sweep_, scope);
@@ -424,16 +392,12 @@ void SweepReader::check_placeholders_in(
   for (const auto name : placeholders_in(text)) {
     const auto meant = placeholder_for(name);
     if (meant.empty() || std::find(views.begin(), views.end(), name) != views.end()) continue;
-    mistakes_.add(at,
-        fault_at(at,
-            fmt::format(
-                "the placeholder for '{0}' is {{{1}}}. Write {{{{{0}}}}} for the text itself", name,
-                meant)));
+    mistakes_.add(at, "the placeholder for '{0}' is {{{1}}}. Write {{{{{0}}}}} for the text itself",
+        name, meant);
     return;
   }
-  mistakes_.take(at, check_placeholders(text, views).map_error([&](const Fault& fault) {
-    return fault_at(at, fault.what + " 'shardsweep help placeholders' lists them.");
-  }));
+  if (const auto checked = check_placeholders(text, views); !checked)
+    mistakes_.add(at, "{} 'shardsweep help placeholders' lists them.", checked.error().what);
 }
 
 void SweepReader::check_placeholders_of(const YamlNode& map) {
@@ -480,14 +444,10 @@ void SweepReader::read_proof(const YamlNode& root) {
   if (!word) return;
   sweep_.prove = *word == "one-gpu";
   if (!sweep_.prove && *word != "off" && *word != "false") {
-    mistakes_.add(*node,
-        fault_at(*node,
-            fmt::format("expected one-gpu or off for 'prove', "
-                        "found {}",
-                in_quotes(*word))));
+    mistakes_.add(*node, "expected one-gpu or off for 'prove', found {}", in_quotes(*word));
   } else if (const auto why = sweep_.prove ? why_no_proof(sweep_.runner) : std::string();
              !why.empty()) {
-    mistakes_.add(*node, fault_at(*node, fmt::format("'prove: one-gpu' is not possible: {}", why)));
+    mistakes_.add(*node, "'prove: one-gpu' is not possible: {}", why);
   }
 }
 
@@ -531,19 +491,14 @@ void SweepReader::read_side_runs(const YamlNode& root) {
         node == nullptr ? std::nullopt : mistakes_.take(*node, read_text(*node, "finalists"));
     sweep_.side_runs.profile = word && *word == "nsys";
     if (word && *word != "nsys" && *word != "off" && *word != "false")
-      mistakes_.add(*node,
-          fault_at(*node,
-              fmt::format("expected nsys or off for 'finalists' in "
-                          "'profile', found {}",
-                  in_quotes(*word))));
+      mistakes_.add(
+          *node, "expected nsys or off for 'finalists' in 'profile', found {}", in_quotes(*word));
   }
   const auto* node = find(root, "memory_snapshot");
   if (node == nullptr) return;
   mistakes_.assign(sweep_.side_runs.memory, *node, read_bool(*node, "memory_snapshot"));
   const auto why = sweep_.side_runs.memory ? why_no_snapshot(sweep_.runner) : std::string();
-  if (!why.empty())
-    mistakes_.add(
-        *node, fault_at(*node, fmt::format("'memory_snapshot' is not possible: {}", why)));
+  if (!why.empty()) mistakes_.add(*node, "'memory_snapshot' is not possible: {}", why);
 }
 
 void SweepReader::read_remeasure(const YamlNode& root) {
@@ -556,23 +511,19 @@ void SweepReader::read_remeasure(const YamlNode& root) {
     mistakes_.assign(
         again.every_s, *every, read_real(*every, "every", "a duration such as 1d", parse_duration));
     if (again.every_s < least_remeasure_s)
-      mistakes_.add(*every, fault_at(*every, "'every' in 'remeasure' is 1s or more; write 1d"));
+      mistakes_.add(*every, "'every' in 'remeasure' is 1s or more; write 1d");
   }
   if (const auto* on = find(*map, "on")) {
     const auto text = mistakes_.take(*on, read_text(*on, "on"));
     const auto word = text ? from_word<RemeasureOn>(*text) : std::nullopt;
     again.on = word.value_or(RemeasureOn::time);
     if (text && !word)
-      mistakes_.add(*on,
-          fault_at(*on,
-              fmt::format("expected time, runner or image for 'on' in "
-                          "'remeasure', found {}",
-                  in_quotes(*text))));
+      mistakes_.add(*on, "expected time, runner or image for 'on' in 'remeasure', found {}",
+          in_quotes(*text));
     if (again.on == RemeasureOn::runner && sweep_.runner.snapshot != SnapshotKind::git)
       mistakes_.add(*on,
-          fault_at(*on,
-              "'on: runner' needs 'runner: {snapshot: git}': the old program runs beside the new "
-              "one, so it has to be kept"));
+          "'on: runner' needs 'runner: {snapshot: git}': the old program runs beside the new one, "
+          "so it has to be kept");
   }
   const auto* layouts = find(*map, "layouts");
   if (layouts == nullptr) return;
@@ -580,11 +531,8 @@ void SweepReader::read_remeasure(const YamlNode& root) {
   const auto count = text ? best_layouts(*text) : std::nullopt;
   if (count) again.layouts = *count;
   if (text && !count)
-    mistakes_.add(*layouts,
-        fault_at(*layouts,
-            fmt::format("expected 'best 1' to 'best {}' for 'layouts' "
-                        "in 'remeasure', found {}",
-                most_remeasured, in_quotes(*text))));
+    mistakes_.add(*layouts, "expected 'best 1' to 'best {}' for 'layouts' in 'remeasure', found {}",
+        most_remeasured, in_quotes(*text));
 }
 
 }  // namespace shardsweep::config

@@ -8,17 +8,16 @@
 
 #include <shardsweep/cause.hpp>
 #include <shardsweep/container.hpp>
+#include <shardsweep/load.hpp>
 #include <shardsweep/outcome.hpp>
 #include <shardsweep/point.hpp>
 #include <shardsweep/policy.hpp>
-#include <shardsweep/reference.hpp>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
-#include <limits>
 
 namespace shardsweep {
 namespace {

@@ -72,14 +72,13 @@ constexpr std::string_view known_options =
     "constraint container container-id container-image container-mounts container-name "
     "container-workdir container-writable contiguous core-spec cores-per-socket cpu-freq "
     "cpus-per-gpu cpus-per-task deadline delay-boot dependency distribution exclude exclusive "
-    "extra extra-node-info get-user-env gid gpu-bind gpu-freq gpus gpus-per-node "
-    "gpus-per-socket gpus-per-task gres gres-flags hint ignore-pbs input kill-on-invalid-dep "
-    "licenses mail-type mail-user mcs-label mem mem-bind mem-per-cpu mem-per-gpu mincpus "
-    "network nice nodefile nodelist ntasks-per-core ntasks-per-gpu ntasks-per-socket "
-    "oom-kill-step overcommit oversubscribe partition power prefer priority profile qos reboot "
-    "reservation resv-ports segment sockets-per-node spread-job stepmgr switches thread-spec "
-    "threads-per-core time time-min tmp tres-bind tres-per-task uid use-min-nodes "
-    "wait-all-nodes wckey";
+    "extra extra-node-info get-user-env gid gpu-bind gpu-freq gpus gpus-per-node gpus-per-socket "
+    "gpus-per-task gres gres-flags hint ignore-pbs input kill-on-invalid-dep licenses mail-type "
+    "mail-user mcs-label mem mem-bind mem-per-cpu mem-per-gpu mincpus network nice nodefile "
+    "nodelist ntasks-per-core ntasks-per-gpu ntasks-per-socket oom-kill-step overcommit "
+    "oversubscribe partition power prefer priority profile qos reboot reservation resv-ports "
+    "segment sockets-per-node spread-job stepmgr switches thread-spec threads-per-core time "
+    "time-min tmp tres-bind tres-per-task uid use-min-nodes wait-all-nodes wckey";
 
 bool is_option_name(std::string_view text) {
   const auto fits = [](char c) {
@@ -100,9 +99,9 @@ Result<void> check_with_sbatch(const YamlNode& key, const AskSbatch& ask) {
   if (!asked && std::find(known.begin(), known.end(), key.text) != known.end()) return {};
   const std::string hint = did_you_mean(key.text, known);
   if (!asked && hint.empty()) return {};
-  return refuse(key,
-      fmt::format("'{}' is no option of {}{}", key.text, asked ? "this machine's sbatch" : "sbatch",
-          hint.empty() ? "; 'sbatch --help' lists them" : hint));
+  return refuse(key, "'{}' is no option of {}{}", key.text,
+      asked ? "this machine's sbatch" : "sbatch",
+      hint.empty() ? "; 'sbatch --help' lists them" : hint);
 }
 
 Result<void> check_option_name(const YamlNode& key, const AskSbatch& ask) {
@@ -111,12 +110,11 @@ Result<void> check_option_name(const YamlNode& key, const AskSbatch& ask) {
   if (!is_option_name(key.text)) {
     const auto hint = is_option_name(plain) ? fmt::format("write '{}'", plain)
                                             : std::string("use lower-case letters, digits and '-'");
-    return refuse(
-        key, fmt::format("{} is not a long option of sbatch; {}", in_quotes(key.text), hint));
+    return refuse(key, "{} is not a long option of sbatch; {}", in_quotes(key.text), hint);
   }
   for (const auto& option : owned_options) {
     if (option.name == key.text)
-      return refuse(key, fmt::format("'{}' cannot be set; {}", key.text, option.reason));
+      return refuse(key, "'{}' cannot be set; {}", key.text, option.reason);
   }
   return ask ? check_with_sbatch(key, ask) : Result<void>();
 }
@@ -126,22 +124,20 @@ Result<std::string> read_argument(const YamlNode& key, const YamlNode& node) {
   if (node.kind == YamlNode::Kind::scalar && !node.quoted) {
     if (node.text == "true") return std::string();
     if (node.text == "false") {
-      return refuse(node, fmt::format("'{}: false' sets nothing; remove it", key.text));
+      return refuse(node, "'{}: false' sets nothing; remove it", key.text);
     }
   }
   SHARDSWEEP_ASSIGN(auto text, read_text(node, key.text));
   if (text.empty())
-    return refuse(
-        node, fmt::format("'{}' has no value; write true for an option without one", key.text));
+    return refuse(node, "'{}' has no value; write true for an option without one", key.text);
   return text;
 }
 
 /// "1", "2-8" and "9-": node counts.
 Result<SlurmValue> read_node_range(const YamlNode& key) {
   const auto wrong = [&key] {
-    return refuse(key,
-        fmt::format(
-            "{} is not a range of node counts; write '4', '2-8' or '9-'", in_quotes(key.text)));
+    return refuse(
+        key, "{} is not a range of node counts; write '4', '2-8' or '9-'", in_quotes(key.text));
   };
   SlurmValue range;
   const std::string& text = key.text;
@@ -173,9 +169,7 @@ std::vector<SlurmValue> read_option(const YamlNode& key, const YamlNode& node, M
     if (!value) continue;
     for (const SlurmValue& other : values) {
       if (value->from <= other.to && other.from <= value->to)
-        mistakes.add(range,
-            fault_at(
-                range, fmt::format("{} overlaps with a range before it", in_quotes(range.text))));
+        mistakes.add(range, "{} overlaps with a range before it", in_quotes(range.text));
     }
     mistakes.assign(value->value, *node.items[at], read_argument(key, *node.items[at]));
     values.push_back(*std::move(value));
@@ -183,8 +177,7 @@ std::vector<SlurmValue> read_option(const YamlNode& key, const YamlNode& node, M
   std::sort(values.begin(), values.end(),
       [](const SlurmValue& a, const SlurmValue& b) { return a.from < b.from; });
   if (node.keys.empty())
-    mistakes.add(node,
-        fault_at(node, fmt::format("'{}' has no values; give it one, or remove it", key.text)));
+    mistakes.add(node, "'{}' has no values; give it one, or remove it", key.text);
   return values;
 }
 
@@ -217,16 +210,14 @@ std::optional<Enum> word_in(const YamlNode& node) {
 Result<LaunchMode> read_launch(const YamlNode& node) {
   const auto mode = word_in<LaunchMode>(node);
   if (mode && *mode != LaunchMode::local) return *mode;
-  return refuse(node, fmt::format("expected agents or srun for 'launch', got {}", describe(node)));
+  return refuse(node, "expected agents or srun for 'launch', got {}", describe(node));
 }
 
 Result<std::string> read_absolute(const YamlNode& node, std::string_view key) {
   auto path = read_text(node, key);
   if (path && (path->empty() || path->front() != '/')) {
-    return refuse(node,
-        fmt::format("{} is not absolute; write the path from '/', as the "
-                    "nodes see it",
-            in_quotes(*path)));
+    return refuse(
+        node, "{} is not absolute; write the path from '/', as the nodes see it", in_quotes(*path));
   }
   return path;
 }
@@ -237,9 +228,8 @@ Result<std::string> read_template(const YamlNode& node) {
   const bool own = !name.empty() && name.front() == '/';
   if (own || builtin::text_of("templates/" + name)) return name;
   return refuse(node,
-      fmt::format("{} is neither an absolute path nor one of the templates "
-                  "lane.sbatch and lane-sbcast.sbatch",
-          in_quotes(name)));
+      "{} is neither an absolute path nor one of the templates lane.sbatch and lane-sbcast.sbatch",
+      in_quotes(name));
 }
 
 /// The token that is sent to slurmrestd lets its reader act as this user.
@@ -249,15 +239,14 @@ Result<std::string> read_rest_url(const YamlNode& node, bool plain_http) {
       url.rfind("http://", 0) == 0 || url.rfind("https://", 0) == 0 || url.rfind("unix:/", 0) == 0;
   if (!known) {
     return refuse(node,
-        fmt::format("{} is not an address of slurmrestd; write http://host:port, "
-                    "https://host or unix:/path",
-            in_quotes(url)));
+        "{} is not an address of slurmrestd; write http://host:port, https://host or unix:/path",
+        in_quotes(url));
   }
   if (!plain_http && url.rfind("unix:", 0) != 0 && !keeps_secrets(url)) {
     return refuse(node,
-        fmt::format("{} would carry your Slurm token unencrypted to another machine; "
-                    "write https://host, or add 'plain_http: true'",
-            in_quotes(url)));
+        "{} would carry your Slurm token unencrypted to another machine; write https://host, or "
+        "add 'plain_http: true'",
+        in_quotes(url));
   }
   return url;
 }
@@ -284,9 +273,8 @@ Result<std::vector<NotifyEvent>> read_events(const YamlNode& node) {
     const auto* found = std::find(notify_words.begin(), notify_words.end(), word);
     if (found == notify_words.end()) {
       return refuse(node,
-          fmt::format("unknown event {} in 'events'; write sweep_ended, stalled, "
-                      "node_quarantined or blind",
-              in_quotes(word)));
+          "unknown event {} in 'events'; write sweep_ended, stalled, node_quarantined or blind",
+          in_quotes(word));
     }
     events.push_back(static_cast<NotifyEvent>(found - notify_words.begin()));
   }
@@ -297,9 +285,8 @@ Result<std::string> read_notify_url(const YamlNode& node) {
   SHARDSWEEP_ASSIGN(auto url, read_text(node, "url"));
   if (!keeps_secrets(url)) {
     return refuse(node,
-        fmt::format("{} is neither https nor http on this machine; others could "
-                    "read the notices",
-            in_quotes(url)));
+        "{} is neither https nor http on this machine; others could read the notices",
+        in_quotes(url));
   }
   return url;
 }
@@ -314,10 +301,7 @@ NotifySettings read_notify(const YamlNode& node, Mistakes& mistakes) {
   if (const auto* file = find(node, "url_file"))
     mistakes.assign(notify.url_file, *file, read_absolute(*file, "url_file"));
   if (mistakes.count() == before && notify.url.empty() == notify.url_file.empty())
-    mistakes.add(node,
-        fault_at(node,
-            "'notify' needs one of url and url_file; use url_file for "
-            "a secret address"));
+    mistakes.add(node, "'notify' needs one of url and url_file; use url_file for a secret address");
   if (const auto* file = find(node, "header_file"))
     mistakes.assign(notify.header_file, *file, read_absolute(*file, "header_file"));
   notify.events = {NotifyEvent::sweep_ended, NotifyEvent::stalled, NotifyEvent::node_quarantined,
@@ -332,17 +316,14 @@ ContainerSpec read_site_container(const YamlNode& node, Mistakes& mistakes) {
   ContainerSpec container = read_container(node, mistakes, {});
   const auto* image = node.kind == YamlNode::Kind::map ? find(node, "image") : nullptr;
   if (image != nullptr && image->kind == YamlNode::Kind::list)
-    mistakes.add(*image,
-        fault_at(*image,
-            "a site file has one image; a list of them belongs "
-            "to a sweep file"));
+    mistakes.add(*image, "a site file has one image; a list of them belongs to a sweep file");
   return container;
 }
 
 Result<Backend> read_backend(const YamlNode& node) {
   const auto backend = word_in<Backend>(node);
   if (backend == Backend::local || backend == Backend::slurm) return *backend;
-  return refuse(node, fmt::format("expected local or slurm for 'backend', got {}", describe(node)));
+  return refuse(node, "expected local or slurm for 'backend', got {}", describe(node));
 }
 
 SiteSpec read_site(const YamlNode& root, const AskSbatch& ask, Mistakes& mistakes) {

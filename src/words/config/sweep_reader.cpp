@@ -27,7 +27,7 @@ tl::unexpected<Fault> refuse_auto(const AxisInfo& axis, const YamlNode& node) {
   for (const auto& each : axes()) {
     if (each.allows_auto) able += fmt::format("{}'{}'", able.empty() ? "" : " and ", each.name);
   }
-  return refuse(node, fmt::format("'{}' cannot be auto; only {} can", axis.name, able));
+  return refuse(node, "'{}' cannot be auto; only {} can", axis.name, able);
 }
 
 /// a, b or c
@@ -50,8 +50,7 @@ Result<std::int64_t> read_word(const AxisInfo& axis, const YamlNode& node) {
   const auto meant = nearest(text, {axis.words.begin(), axis.words.end()});
   const auto hint = meant.empty() ? "write " + alternatives(axis.words)
                                   : fmt::format("did you mean '{}'?", meant);
-  return refuse(
-      node, fmt::format("{} is not a value of '{}'; {}", in_quotes(text), axis.name, hint));
+  return refuse(node, "{} is not a value of '{}'; {}", in_quotes(text), axis.name, hint);
 }
 
 Result<std::int64_t> read_toggle(const AxisInfo& axis, const YamlNode& node) {
@@ -91,10 +90,9 @@ std::vector<std::string_view> axis_words(const std::vector<std::string_view>& ot
 
 Result<void> check_item(const AxisInfo& axis, const YamlNode& item) {
   if (item.kind == YamlNode::Kind::list)
-    return refuse(
-        item, fmt::format("'{}' has a list inside its list; write the values directly", axis.name));
+    return refuse(item, "'{}' has a list inside its list; write the values directly", axis.name);
   if (is_auto(item) && axis.allows_auto)
-    return refuse(item, fmt::format("auto cannot stand in a list; write '{}: auto'", axis.name));
+    return refuse(item, "auto cannot stand in a list; write '{}: auto'", axis.name);
   return {};
 }
 
@@ -138,17 +136,15 @@ std::vector<AxisEntry> axis_entries(const YamlNode& map, std::string_view what,
     if (std::find(others.begin(), others.end(), key.text) != others.end()) continue;
     const auto* axis = find_axis(key.text);
     if (axis == nullptr) {
-      mistakes.add(key, fault_at(key, unknown_axis(key.text, what, others)));
+      mistakes.add(key, unknown_axis(key.text, what, others));
       continue;
     }
     const auto [first, is_new] = seen.emplace(axis, &key);
     if (is_new) {
       entries.push_back({axis, &key, map.items[at].get()});
     } else {
-      mistakes.add(key,
-          fault_at(key,
-              fmt::format("'{}' and '{}' are one axis, '{}'; keep one of them", first->second->text,
-                  key.text, axis->name)));
+      mistakes.add(key, "'{}' and '{}' are one axis, '{}'; keep one of them", first->second->text,
+          key.text, axis->name);
     }
   }
   return entries;
@@ -163,10 +159,8 @@ std::optional<AxisValues> read_axis_setting(
   }
   if (node.kind == YamlNode::Kind::list) {
     mistakes.add(node,
-        fault_at(node,
-            fmt::format("expected one value for '{}', got a list; an "
-                        "axis that varies belongs under 'axes'",
-                axis.name)));
+        "expected one value for '{}', got a list; an axis that varies belongs under 'axes'",
+        axis.name);
     return std::nullopt;
   }
   const auto value = read_value(axis, node, models, mistakes);
@@ -178,8 +172,7 @@ std::optional<AxisValues> read_axis_values(const AxisInfo& axis, const YamlNode&
     ModelShelf& models, Mistakes& mistakes, Repeats repeats) {
   if (node.kind != YamlNode::Kind::list) return read_axis_setting(axis, node, models, mistakes);
   if (node.items.empty()) {
-    mistakes.add(node,
-        fault_at(node, fmt::format("'{}' has no values; give it one, or remove it", axis.name)));
+    mistakes.add(node, "'{}' has no values; give it one, or remove it", axis.name);
     return std::nullopt;
   }
   if (node.items.size() == 1 && is_auto(*node.items[0]))
@@ -193,9 +186,7 @@ std::optional<AxisValues> read_axis_values(const AxisInfo& axis, const YamlNode&
     if (!setting) continue;
     const auto value = setting->values.front();
     if (!seen.insert(value).second && repeats == Repeats::refused) {
-      mistakes.add(*item,
-          fault_at(
-              *item, fmt::format("{} appears twice in '{}'", in_quotes(item->text), axis.name)));
+      mistakes.add(*item, "{} appears twice in '{}'", in_quotes(item->text), axis.name);
     }
     read.values.push_back(value);
   }
@@ -256,10 +247,7 @@ void SweepReader::check_top_keys(const YamlNode& root) {
       continue;
     }
     mistakes_.add(*key,
-        fault_at(*key,
-            fmt::format("'{}' is an axis; move it under 'axes' if it "
-                        "varies, else under 'constants'",
-                axis->name)));
+        "'{}' is an axis; move it under 'axes' if it varies, else under 'constants'", axis->name);
   }
   check_keys(rest, the_file, known, mistakes_, belongs_to_the_site);
 }

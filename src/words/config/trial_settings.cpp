@@ -8,7 +8,6 @@
 #include "sweep/trainer_command.hpp"
 #include "text/characters.hpp"
 #include "text/nearest.hpp"
-#include "text/placeholders.hpp"
 #include "text/secrets.hpp"
 #include "yaml/readers.hpp"
 
@@ -62,19 +61,16 @@ std::optional<ExcludeRule> read_exclude(
     if (const auto* why = find(node, "why"))
       mistakes.assign(rule.why, *why, read_sentence(*why, "why"));
   } else if (node.kind != YamlNode::Kind::scalar) {
-    mistakes.add(node,
-        fault_at(node,
-            fmt::format("expected an expression or {{when: ..., why: "
-                        "...}} in 'exclude', got {}",
-                describe(node))));
+    mistakes.add(node, "expected an expression or {{when: ..., why: ...}} in 'exclude', got {}",
+        describe(node));
     return std::nullopt;
   }
   if (when == nullptr || !mistakes.assign(rule.when, *when, read_sentence(*when, "when")))
     return std::nullopt;
   if (rule.when.empty()) {
-    mistakes.add(*when, fault_at(*when, "the expression is empty; write one or remove the entry"));
+    mistakes.add(*when, "the expression is empty; write one or remove the entry");
   } else if (const auto compiled = compile_filter(sweep, {rule.when}); !compiled) {
-    mistakes.add(*when, fault_at(*when, compiled.error().what));
+    mistakes.add(*when, compiled.error().what);
   }
   return rule;
 }
@@ -108,9 +104,8 @@ Result<std::int64_t> read_percent(const YamlNode& node, const PolicyField& field
   const auto [stop, error] = std::from_chars(text.data(), end, value);
   const bool plain = error == std::errc() && stop + 1 == end && *stop == '%' && text[0] != '0';
   if (!plain || value < std::llround(field.minimum) || value > std::llround(field.maximum)) {
-    return refuse(node,
-        fmt::format("expected a share such as 50% for '{}', from {}% to {}%, got {}", field.key,
-            field.minimum, field.maximum, describe(node)));
+    return refuse(node, "expected a share such as 50% for '{}', from {}% to {}%, got {}", field.key,
+        field.minimum, field.maximum, describe(node));
   }
   return value;
 }
@@ -121,9 +116,8 @@ Result<std::int64_t> read_word(const YamlNode& node, const PolicyField& field) {
     if (node.kind == YamlNode::Kind::scalar && node.text == words[at])
       return static_cast<std::int64_t>(at);
   }
-  return refuse(node,
-      fmt::format(
-          "expected {} for '{}', got {}", fmt::join(words, " or "), field.key, describe(node)));
+  return refuse(
+      node, "expected {} for '{}', got {}", fmt::join(words, " or "), field.key, describe(node));
 }
 
 Result<void> read_hours(const YamlNode& node, OpeningHours& into) {
@@ -219,11 +213,7 @@ void SweepReader::read_secrets(const YamlNode& root) {
     mistakes_.assign(sweep_.pass_env, *list, read_passed_names(*list, Stars::may_end));
   const auto refuse_twice = [this](const YamlNode& node, std::string_view key,
                                 const std::string& name, std::string_view other) {
-    mistakes_.add(node,
-        fault_at(node,
-            fmt::format("{} stands in '{}' and in '{}'; write it in "
-                        "one of them",
-                name, other, key)));
+    mistakes_.add(node, "{} stands in '{}' and in '{}'; write it in one of them", name, other, key);
   };
   for (const auto& [name, value] : sweep_.secrets) {
     if (sweep_.env.contains(name)) refuse_twice(*map, "secrets", name, "env");
@@ -249,7 +239,7 @@ void SweepReader::read_excludes(const YamlNode& list) {
   if (!mistakes_.take(list, expect_list(list, "'exclude'"))) return;
   if (list.items.size() > most_excludes) {
     const auto& item = *list.items[most_excludes];
-    mistakes_.add(item, fault_at(item, "more than 1000 exclusions"));
+    mistakes_.add(item, "more than 1000 exclusions");
     return;
   }
   for (const auto& item : list.items) {
@@ -258,50 +248,37 @@ void SweepReader::read_excludes(const YamlNode& list) {
   }
 }
 
-namespace {
-
-/// Fault for a key on finals in a sweep without finals.
-Fault needs_finals(const YamlNode& key, std::string_view why, std::string_view otherwise) {
-  return fault_at(key,
-      fmt::format(
-          "{}; write 'finalists: {}' beside it, or {}", why, Measure::usual_finalists, otherwise));
-}
-
-}  // namespace
-
 void SweepReader::read_measure(const YamlNode& map) {
   if (!mistakes_.take(map, expect_map(map, "'measure'"))) return;
   check_keys(map, "'measure'", keys_of("measure"), mistakes_);
   read_values(map, sweep_.measure, mistakes_);
   const bool finals = sweep_.measure.finalists > 0;
-  if (const auto* first = find(map, "first"); sweep_.measure.first > 0 && !finals)
-    mistakes_.add(*first,
-        needs_finals(*first,
-            "'first' shortens the runs before the finals, but the sweep has no finals",
-            "write 'steps' in its place"));
+  const auto needs_finals = [&](const YamlNode* key, std::string_view why,
+                                std::string_view otherwise) {
+    if (key == nullptr || finals) return;
+    mistakes_.add(*key, "{}; write 'finalists: {}' beside it, or {}", why, Measure::usual_finalists,
+        otherwise);
+  };
+  const auto* first = find(map, "first");
+  if (sweep_.measure.first > 0 && !finals)
+    needs_finals(first, "'first' shortens the runs before the finals, but the sweep has no finals",
+        "write 'steps' in its place");
   else if (sweep_.measure.first >= sweep_.measure.steps)
-    mistakes_.add(*first,
-        fault_at(*first,
-            fmt::format("'first' has to be below 'steps', which "
-                        "is {}; got '{}'",
-                sweep_.measure.steps, first->text)));
+    mistakes_.add(*first, "'first' has to be below 'steps', which is {}; got '{}'",
+        sweep_.measure.steps, first->text);
   const auto* repeats = find(map, "repeats");
   const bool until = repeats != nullptr && repeats->kind == YamlNode::Kind::scalar &&
       repeats->text == "until_resolved";
-  if (until && !finals)
-    mistakes_.add(*repeats,
-        needs_finals(
-            *repeats, "'repeats: until_resolved' ends finals", "write a number of repeats"));
-  if (repeats != nullptr && !until) {
+  if (until) {
+    needs_finals(repeats, "'repeats: until_resolved' ends finals", "write a number of repeats");
+  } else if (repeats != nullptr) {
     const auto count = mistakes_.take(
         *repeats, read_count(*repeats, {1, finals ? most_rounds : most_repeats, "repeats"}));
     auto& into = finals ? sweep_.measure.final_rounds : sweep_.measure.repeats;
     if (count) into = static_cast<std::int32_t>(*count);
   }
-  if (const auto* sets = find(map, "node_sets"); sets != nullptr && !finals)
-    mistakes_.add(*sets, needs_finals(*sets, "'node_sets' confirms finals", "remove 'node_sets'"));
-  if (const auto* resolve = find(map, "resolve"); resolve != nullptr && !finals)
-    mistakes_.add(*resolve, needs_finals(*resolve, "'resolve' ends finals", "remove 'resolve'"));
+  needs_finals(find(map, "node_sets"), "'node_sets' confirms finals", "remove 'node_sets'");
+  needs_finals(find(map, "resolve"), "'resolve' ends finals", "remove 'resolve'");
 }
 
 /// A search needs many short runs, and its finals decide: a file has to ask for long runs.
@@ -329,9 +306,8 @@ Result<SearchPolicy> read_search_policy(const YamlNode& node) {
     if (node.kind == YamlNode::Kind::scalar && node.text == search_policy_words[at])
       return static_cast<SearchPolicy>(at);
   }
-  return refuse(node,
-      fmt::format("expected {} for 'policy', got {}", fmt::join(search_policy_words, " or "),
-          describe(node)));
+  return refuse(node, "expected {} for 'policy', got {}", fmt::join(search_policy_words, " or "),
+      describe(node));
 }
 
 SearchUntil read_until(const YamlNode& map, Mistakes& mistakes) {
@@ -341,10 +317,7 @@ SearchUntil read_until(const YamlNode& map, Mistakes& mistakes) {
   read_values(map, until, mistakes);
   const auto* confidence = find(map, "confidence");
   if (confidence != nullptr && find(map, "regret") == nullptr) {
-    mistakes.add(*confidence,
-        fault_at(*confidence,
-            "'confidence' needs 'regret' beside it; "
-            "write 'regret: 1%'"));
+    mistakes.add(*confidence, "'confidence' needs 'regret' beside it; write 'regret: 1%'");
   }
   return until;
 }
@@ -368,9 +341,8 @@ Result<double> read_cut_short(const YamlNode& node) {
       read_real(node, "cut_short", "a factor such as 1.05, or off", parse_real));
   if (factor <= 1 || factor > most_cut_short)
     return refuse(node,
-        fmt::format("'cut_short' must be above 1 and at most {}; it is off "
-                    "with 'cut_short: off'",
-            most_cut_short));
+        "'cut_short' must be above 1 and at most {}; it is off with 'cut_short: off'",
+        most_cut_short);
   return factor;
 }
 
@@ -383,9 +355,9 @@ Result<LearnFrom> read_learn_from(const YamlNode& node) {
   if (node.kind == YamlNode::Kind::scalar && node.text == "none") return LearnFrom{false, {}};
   if (node.kind == YamlNode::Kind::scalar)
     return refuse(node,
-        fmt::format("'learn_from' is all, none or a list of sweeps; got '{}', "
-                    "write '[{}]' for the sweep of that name",
-            node.text, node.text));
+        "'learn_from' is all, none or a list of sweeps; got '{}', write '[{}]' for the sweep of "
+        "that name",
+        node.text, node.text);
   SHARDSWEEP_ASSIGN(auto sweeps, read_texts(node, "learn_from"));
   return LearnFrom{false, std::move(sweeps)};
 }
@@ -405,18 +377,15 @@ void SweepReader::read_search(const YamlNode& map) {
     mistakes_.assign(search.cut_short, *node, read_cut_short(*node));
     if (search.cut_short > 0 && search.policy == SearchPolicy::exhaustive)
       mistakes_.add(*node,
-          fault_at(*node,
-              "an exhaustive sweep measures each trial to its end; "
-              "remove 'cut_short', or write 'policy: best_first'"));
+          "an exhaustive sweep measures each trial to its end; remove 'cut_short', or write "
+          "'policy: best_first'");
   }
   if (const auto* node = find(map, "learn_from"))
     mistakes_.assign(search.learn_from, *node, read_learn_from(*node));
   if (!search.is_plain() && sweep_.measure.repeats > 1) {
     mistakes_.add(map,
-        fault_at(map,
-            "a search measures each point once; remove "
-            "'measure.repeats', and use 'rerun' to measure the best "
-            "layout again"));
+        "a search measures each point once; remove 'measure.repeats', and use 'rerun' to measure "
+        "the best layout again");
   }
 }
 

@@ -149,9 +149,8 @@ std::string in_message(std::string_view expression) {
 
 Result<std::set<std::string>> read_identifiers(std::string_view expression) {
   if (expression.size() > longest_expression) {
-    return fault(FaultKind::invalid_input,
-        fmt::format(
-            "is {} bytes long, at most {} are allowed", expression.size(), longest_expression));
+    return fault(FaultKind::invalid_input, "is {} bytes long, at most {} are allowed",
+        expression.size(), longest_expression);
   }
   return Reader(expression).read();
 }

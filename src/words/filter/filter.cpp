@@ -6,6 +6,7 @@
 #include "filter/filter.hpp"
 
 #include "text/nearest.hpp"
+#include "text/pieces.hpp"
 
 #include <shardsweep/filter.hpp>
 
@@ -262,9 +263,7 @@ std::string explain(std::string words, const std::vector<Column>& columns) {
   if (const auto name = missing_column(words)) {
     const auto hint = hint_for(*name, columns);
     if (!hint.empty()) return fmt::format("unknown name '{}'{}", *name, hint);
-    std::string names;
-    for (const auto& column : columns)
-      names += (names.empty() ? "" : ", ") + column.name;
+    const auto names = join_texts(columns, ", ", &Column::name);
     return fmt::format("unknown name '{}' (names: {})", *name, names);
   }
   if (words.rfind(no_use, 0) == 0 || words.rfind(no_function, 0) == 0) {
@@ -297,8 +296,7 @@ Result<std::unique_ptr<PointFilter>> compile(
   std::set<std::string> named;
   for (const auto& expression : expressions) {
     const auto refuse = [&](const std::string& what) {
-      return fault(
-          FaultKind::invalid_input, fmt::format("expression {}: {}", in_message(expression), what));
+      return fault(FaultKind::invalid_input, "expression {}: {}", in_message(expression), what);
     };
     auto identifiers = read_identifiers(expression);
     if (!identifiers) return refuse(identifiers.error().what);

@@ -144,8 +144,8 @@ std::string contradiction_of(const AddMeasurement& first, const JsonValue& secon
     const double larger = std::max(std::abs(one->second), std::abs(*two));
     if (std::abs(one->second - *two) <= same_speed * larger) continue;
     return fmt::format(
-        "two result records contradict each other: {} is {:.6g} in the first one and "
-        "{:.6g} in another",
+        "two result records contradict each other: {} is {:.6g} in the first one and {:.6g} in "
+        "another",
         name, one->second, *two);
   }
   return "";
@@ -296,9 +296,10 @@ struct Summary {
               : flaw_of(record),
           true);
     }
-    note_flaw(fmt::format("There is no result record; line {} of the records is not a record "
-                          "in JSON: '{}'.",
-                  lines, one_line(line, most_shown)),
+    note_flaw(
+        fmt::format(
+            "There is no result record; line {} of the records is not a record in JSON: '{}'.",
+            lines, one_line(line, most_shown)),
         false);
   }
 
@@ -307,8 +308,7 @@ struct Summary {
     const std::string given = text_of(record, "run_id");
     note_flaw(given.empty()
             ? std::string("The result record lacks run_id, the value of --run-id.")
-            : fmt::format("The result record has the run_id '{}'; this attempt's --run-id "
-                          "is '{}'.",
+            : fmt::format("The result record has the run_id '{}'; this attempt's --run-id is '{}'.",
                   one_line(given, 64), nonce),
         false);
   }

@@ -6,7 +6,6 @@
 #include <shardsweep/result.hpp>
 #include <shardsweep/sweep.hpp>
 
-#include <string>
 #include <string_view>
 #include <vector>
 

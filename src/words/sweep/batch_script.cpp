@@ -15,7 +15,6 @@
 #include <array>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 namespace shardsweep {
 namespace {
@@ -74,8 +73,8 @@ std::string rank_script(const AttemptSpec& spec) {
       ? "export NODE_RANK=$SLURM_NODEID NNODES=$SLURM_NNODES\n"
         "unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE\n"
       : fmt::format(
-            "export RANK=$SLURM_PROCID WORLD_SIZE={} LOCAL_RANK=$SLURM_LOCALID "
-            "LOCAL_WORLD_SIZE={} NODE_RANK=$SLURM_NODEID\n",
+            "export RANK=$SLURM_PROCID WORLD_SIZE={} LOCAL_RANK=$SLURM_LOCALID LOCAL_WORLD_SIZE={} "
+            "NODE_RANK=$SLURM_NODEID\n",
             spec.world, spec.ranks_per_node);
   if (spec.trainer && !spec.trainer->directory.empty())
     text += fmt::format("cd {}\n", shell_word(spec.trainer->directory));
@@ -107,8 +106,7 @@ std::string batch_script(const SweepSpec& sweep, const Point& point, const Batch
   text += "export job_folder=$PWD/$SLURM_JOB_NAME.$SLURM_JOB_ID\nmkdir -p \"$job_folder\"\n";
   text +=
       "MASTER_ADDR=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\")\n"
-      "export MASTER_ADDR=${MASTER_ADDR%%$'\\n'*} MASTER_PORT=$((10000 + SLURM_JOB_ID % "
-      "50000))\n";
+      "export MASTER_ADDR=${MASTER_ADDR%%$'\\n'*} MASTER_PORT=$((10000 + SLURM_JOB_ID % 50000))\n";
   for (const auto& [name, value] : spec.env)
     text += fmt::format("export {}={}\n", name, single_quoted(value));
   for (const auto& name : secret_names(sweep))

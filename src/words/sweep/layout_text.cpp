@@ -4,10 +4,16 @@
 #include <shardsweep/axis_table.hpp>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <set>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace shardsweep {
 namespace {
@@ -15,7 +21,7 @@ namespace {
 constexpr std::size_t layout_axes = static_cast<std::size_t>(std::count_if(
     axis_table.begin(), axis_table.end(), [](const AxisInfo& axis) { return axis.of_layout(); }));
 
-/// Axes in the order of their places, which are 1, 2, 3 and so on (axis.cpp).
+/// Axes in the order of their places, which are 1, 2, 3 and so on (axis_setting.cpp).
 constexpr auto in_text_order = [] {
   std::array<const AxisInfo*, layout_axes> order{};
   for (const auto& axis : axis_table) {
@@ -52,6 +58,55 @@ std::string layout_text(const Point& point, LayoutForm form) {
 
 std::string layout_label(const ValueOf& value_of) {
   return text_of(value_of, LayoutForm::label);
+}
+
+namespace {
+
+using Json = nlohmann::json;
+
+/// Reads an object; any other text is an empty one.
+Json object_of(const std::string& text) {
+  auto json = Json::parse(text, nullptr, false);
+  return json.is_object() ? json : Json::object();
+}
+
+std::string var_text(const std::string& name, const Json& value) {
+  return fmt::format("{} {}", name, value.is_string() ? value.get<std::string>() : value.dump());
+}
+
+}  // namespace
+
+std::string vars_text(const std::string& json) {
+  std::vector<std::string> texts;
+  const auto vars = object_of(json);
+  for (const auto& [name, value] : vars.items())
+    texts.push_back(var_text(name, value));
+  return fmt::to_string(fmt::join(texts, ", "));
+}
+
+std::string vars_text_among(const std::string& json, const std::vector<std::string>& others) {
+  const auto own = object_of(json);
+  std::map<std::string, std::string> texts;
+  for (const auto& other : others) {
+    const auto vars = object_of(other);
+    for (const auto& [name, value] : vars.items())
+      texts[name] = "no " + name;
+  }
+  for (const auto& [name, value] : own.items())
+    texts[name] = var_text(name, value);
+  std::vector<std::string> all;
+  for (auto& [name, text] : texts)
+    all.push_back(std::move(text));
+  return fmt::to_string(fmt::join(all, ", "));
+}
+
+std::string hosts_text(const std::string& json) {
+  const auto hosts = Json::parse(json, nullptr, false);
+  if (!hosts.is_array()) return {};
+  std::set<std::string> names;
+  for (const auto& host : hosts)
+    if (host.is_string()) names.insert(host.get<std::string>());
+  return fmt::to_string(fmt::join(names, " "));
 }
 
 }  // namespace shardsweep

@@ -47,8 +47,8 @@ Found mistake_of_latents(const ModelSpec& model) {
         "'kv_lora_rank', the width of the latent that keys and values share");
   if (model.kv_heads != model.heads)
     return ShapeMistake{{},
-        fmt::format("'kv_heads' is {}; with 'kv_lora_rank' each of the {} heads "
-                    "has keys and values of its own",
+        fmt::format("'kv_heads' is {}; with 'kv_lora_rank' each of the {} heads has keys and "
+                    "values of its own",
             model.kv_heads, model.heads)};
   if (model.qk_rope_head_dim % 2 != 0 || model.qk_rope_head_dim >= model.head_size())
     return ShapeMistake{{},
@@ -73,8 +73,7 @@ Found mistake_of_experts(const ModelSpec& model) {
     return ShapeMistake{{}, "'expert_ffn', the width of one expert, is missing"};
   if (model.dense_layers >= model.layers)
     return ShapeMistake{{},
-        fmt::format("'dense_layers' ({}) leaves no layer with experts, as "
-                    "'layers' is {}",
+        fmt::format("'dense_layers' ({}) leaves no layer with experts, as 'layers' is {}",
             model.dense_layers, model.layers)};
   return std::nullopt;
 }
@@ -84,8 +83,8 @@ Found mistake_of_kinds(const ModelSpec& model) {
   using M = ModelSpec;
   if (model.ffn_matrices != 0 && model.ffn_matrices != 2)
     return ShapeMistake{"ffn_matrices",
-        fmt::format("'ffn_matrices' is {}; write 2 for a feed-forward part without a gate, or "
-                    "leave it out",
+        fmt::format(
+            "'ffn_matrices' is {}; write 2 for a feed-forward part without a gate, or leave it out",
             model.ffn_matrices)};
   for (const auto& field : shape_fields) {
     constexpr std::array counts{&M::attention_layers, &M::ffn_layers, &M::state_layers,
@@ -103,8 +102,7 @@ Found mistake_of_kinds(const ModelSpec& model) {
             model.expert_layers)};
   if (model.shared_ffn > 0 && model.shared_experts > 0)
     return ShapeMistake{"shared_ffn",
-        "'shared_ffn' is all shared experts' width: leave "
-        "'shared_experts' out beside it"};
+        "'shared_ffn' is all shared experts' width: leave 'shared_experts' out beside it"};
   if (model.state_layers > 0 && model.state_width == 0)
     return ShapeMistake{
         "state_layers", "'state_layers' needs 'state_width', what a mixer puts out"};
@@ -127,6 +125,15 @@ std::vector<ShapeMistake> shape_mistakes(const ModelSpec& model) {
   if (auto found = mistake_of_experts(model)) all.push_back(*std::move(found));
   if (auto found = mistake_of_kinds(model)) all.push_back(*std::move(found));
   return all;
+}
+
+std::string binary_length_meant(std::int64_t seq_len, std::int64_t tokens) {
+  constexpr std::int64_t k = 1000;
+  constexpr std::int64_t kibi = 1024;
+  const auto binary = seq_len / k * kibi;
+  if (seq_len <= 0 || seq_len % k != 0 || tokens % binary != 0) return {};
+  return fmt::format(
+      "; for a seq_len of {} write {}Ki, as {}k is {}", binary, seq_len / k, seq_len / k, seq_len);
 }
 
 }  // namespace shardsweep

@@ -4,6 +4,7 @@
 
 #include <shardsweep/model.hpp>
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,5 +20,10 @@ struct ShapeMistake {
 /// most one of each. Values of
 /// the model are within their ranges.
 [[nodiscard]] std::vector<ShapeMistake> shape_mistakes(const ModelSpec& model);
+
+// A sequence length in thousands where one in units of 1,024 was meant.
+
+/// `; for a seq_len of 8192 write 8Ki, as 8k is 8000` if that divides `tokens`; else empty.
+[[nodiscard]] std::string binary_length_meant(std::int64_t seq_len, std::int64_t tokens);
 
 }  // namespace shardsweep

@@ -4,7 +4,7 @@
 // hours they are off by one hour.
 #pragma once
 
-#include <shardsweep/opening_hours.hpp>
+#include <shardsweep/policy.hpp>
 #include <shardsweep/result.hpp>
 
 #include <cstdint>

@@ -152,9 +152,9 @@ std::vector<std::string> secrets_in_words(
 std::string secrets_in_words_text(const std::vector<std::string>& found) {
   if (found.empty()) return {};
   return fmt::format(
-      "The runner's command line has a secret in clear ({}). It is stored and shown, and each "
-      "user of a node can read it with 'ps'. Write the value under 'secrets', and let the "
-      "program read its environment.",
+      "The runner's command line has a secret in clear ({}). It is stored and shown, and each user "
+      "of a node can read it with 'ps'. Write the value under 'secrets', and let the program read "
+      "its environment.",
       fmt::join(found, ", "));
 }
 

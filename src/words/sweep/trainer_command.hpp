@@ -8,7 +8,6 @@
 #include <shardsweep/sweep.hpp>
 
 #include <cstdint>
-#include <filesystem>
 #include <map>
 #include <string>
 #include <vector>

@@ -2,9 +2,6 @@
 #include "trainer/configuration.hpp"
 
 #include "text/characters.hpp"
-#include "trainer/layout_reader.hpp"
-#include "trainer/layout_writer.hpp"
-#include "trainer/point_words.hpp"
 #include "trainer/settings.hpp"
 #include "trainer/shell_script.hpp"
 #include "trainer/trainer_file.hpp"
@@ -19,7 +16,6 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <set>
 
 namespace shardsweep {
 namespace {
@@ -28,8 +24,8 @@ Result<const LayoutWords*> find_words(std::string_view trainer) {
   const LayoutWords& words = layout_words_of(trainer);
   if (words.form != WordsForm::none) return &words;
   return fault(FaultKind::invalid_input,
-      fmt::format("no configuration of {} can be written; the trainers are {}", in_quotes(trainer),
-          fmt::join(configurable_trainers(), ", ")));
+      "no configuration of {} can be written; the trainers are {}", in_quotes(trainer),
+      fmt::join(configurable_trainers(), ", "));
 }
 
 constexpr std::array<std::string_view, 5> degrees{"dp", "tp", "pp", "cp", "ep"};
@@ -41,11 +37,10 @@ Result<void> check_whose(
   if (std::none_of(words.deciding.begin(), words.deciding.end(),
           [&](const std::string& word) { return settings.plain(word) != nullptr; }))
     return fault(FaultKind::invalid_input,
-        fmt::format(
-            "the configuration has none of {}'s settings for a layout ('shardsweep {}' lists them)",
-            trainer,
-            find_trainer(trainer) == nullptr ? fmt::format("trainers check {}", trainer)
-                                             : "help words"));
+        "the configuration has none of {}'s settings for a layout ('shardsweep {}' lists them)",
+        trainer,
+        find_trainer(trainer) == nullptr ? fmt::format("trainers check {}", trainer)
+                                         : "help words");
   for (const std::string_view axis : degrees) {
     for (const std::string_view other : configurable_trainers()) {
       const std::string_view word = word_of_axis(other, axis);
@@ -53,9 +48,8 @@ Result<void> check_whose(
           settings.plain(std::string(of_command) + bare_name(word)) != nullptr ||
           settings.text(word) == "1")
         continue;
-      return fault(FaultKind::invalid_input,
-          fmt::format("{} {} is a word of {}, and {} has no such word", word, settings.text(word),
-              other, trainer));
+      return fault(FaultKind::invalid_input, "{} {} is a word of {}, and {} has no such word", word,
+          settings.text(word), other, trainer);
     }
   }
   return {};
@@ -71,9 +65,9 @@ Result<void> check_unread(std::string_view trainer, const Settings& settings) {
     const std::string_view value = there != nullptr ? there->value : settings.text(one.word);
     if (std::find(off.begin(), off.end(), value) != off.end()) continue;
     return fault(FaultKind::invalid_input,
-        fmt::format("{}{}{}: it {}, which no axis can express, and without this setting it would "
-                    "be another layout",
-            one.word, value.empty() ? "" : " ", value, one.why));
+        "{}{}{}: it {}, which no axis can express, and without this setting it would be another "
+        "layout",
+        one.word, value.empty() ? "" : " ", value, one.why);
   }
   return {};
 }
@@ -107,9 +101,9 @@ Result<std::map<std::string, std::string>> deciding(
     }
     if (unsure || value.find('$') != std::string::npos)
       return fault(FaultKind::invalid_input,
-          fmt::format("{}: its value depends on a branch, an argument or the environment of the "
-                      "script; write the value itself",
-              name));
+          "{}: its value depends on a branch, an argument or the environment of the script; write "
+          "the value itself",
+          name);
     found.insert_or_assign(name, value);
   }
   return found;
@@ -125,8 +119,7 @@ Result<std::map<std::string, std::string>> deciding(
       const auto [before, fresh] = said.emplace(name, value);
       if (!fresh && before->second != value)
         return fault(FaultKind::invalid_input,
-            fmt::format("{} is {} in one command of the script but {} in another", name,
-                before->second, value));
+            "{} is {} in one command of the script but {} in another", name, before->second, value);
     }
   }
   return said;
@@ -150,13 +143,11 @@ Result<const ScriptDocument*> document_of(const LayoutWords& words, const Script
     std::erase_if(found, [&](const ScriptDocument* one) { return !is_named(one); });
   if (found.size() > 1)
     return fault(FaultKind::invalid_input,
-        fmt::format("the script writes {} and {}, which both have words of a layout; give one of "
-                    "them alone",
-            found.front()->name, found.back()->name));
+        "the script writes {} and {}, which both have words of a layout; give one of them alone",
+        found.front()->name, found.back()->name);
   if (!found.empty() && found.front()->unsure)
     return fault(FaultKind::invalid_input,
-        fmt::format(
-            "{}: the script writes it in a branch; give its text alone", found.front()->name));
+        "{}: the script writes it in a branch; give its text alone", found.front()->name);
   return found.empty() ? nullptr : found.front();
 }
 

@@ -41,6 +41,27 @@ struct TrainerLayout {
   friend bool operator==(const TrainerLayout&, const TrainerLayout&) = default;
 };
 
+// A layout in the words of a trainer's file, and back.
+
+class Settings;
+/// `WORD={AXIS}` is an axis's value as it stands, `{AXIS=VALUE?WORD}` gives it that value; then the
+/// lines of `reads` count, from the top, later ones more. `gpus`: of the run, which give dp if
+/// no word does; 0: not known, which is a fault there. Faults name the word.
+[[nodiscard]] Result<TrainerLayout> read_layout(
+    const LayoutWords& words, const Settings& said, std::int64_t gpus);
+
+/// A fault that names the axis, if the trainer has no setting for a layout.
+[[nodiscard]] Result<void> check_has_words(
+    std::string_view trainer, const LayoutWords& words, const TrainerLayout& layout);
+
+/// Complete, as `form` writes it. Faults as check_has_words().
+[[nodiscard]] Result<std::string> written_layout(
+    std::string_view trainer, const LayoutWords& words, const TrainerLayout& layout);
+
+/// Words of a command line (`argv`), with their placeholders: those that tell these axes, or all.
+[[nodiscard]] std::vector<std::string> words_of_argv(
+    const LayoutWords& words, const std::vector<std::string_view>& axes = {});
+
 /// Trainers that a layout can be written for.
 [[nodiscard]] std::span<const std::string_view> configurable_trainers();
 

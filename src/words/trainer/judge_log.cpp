@@ -67,8 +67,8 @@ class Judge {
   JudgedLog judge() {
     if (log_.steps.empty()) {
       fault(log_.uncounted
-              ? "No pattern takes which train step a line is of. Write {iteration} for "
-                "its number, or {iteration:next} into one of the lines that have none."
+              ? "No pattern takes which train step a line is of. Write {iteration} for its number, "
+                "or {iteration:next} into one of the lines that have none."
               : "The log has no train step that this reader knows.");
       judged_.will_repeat = true;
       measure_memory();
@@ -161,10 +161,9 @@ class Judge {
   }
   void contradict(std::string_view name, const auto& logged, std::string_view asked) {
     const std::string tp = fmt::format("tp, which is {:.0f},", known(expected_.tp, "tp"));
-    fault(
-        fmt::format("The log says {} {}, but {} was asked for. If this is right, write "
-                    "'unchecked: [axes]'.",
-            name, logged, name == "expert_tp" && asked == "0" ? tp : asked));
+    fault(fmt::format(
+        "The log says {} {}, but {} was asked for. If this is right, write 'unchecked: [axes]'.",
+        name, logged, name == "expert_tp" && asked == "0" ? tp : asked));
   }
 
   /// dp, or its product with any of the other degrees: those that a trainer was not told of.

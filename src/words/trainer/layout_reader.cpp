@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "trainer/layout_reader.hpp"
-
 #include "sweep/axis_setting.hpp"
 #include "text/characters.hpp"
 #include "text/expression.hpp"
 #include "text/pieces.hpp"
 #include "text/placeholders.hpp"
+#include "trainer/configuration.hpp"
 #include "trainer/point_words.hpp"
+#include "trainer/settings.hpp"
 
 #include <shardsweep/axis_table.hpp>
 
@@ -33,8 +33,8 @@ bool has_variable(std::string_view value) {
   return value.find('$') != std::string_view::npos;
 }
 tl::unexpected<Fault> no_value(std::string_view word, std::string_view value) {
-  return fault(FaultKind::invalid_input,
-      fmt::format("{}: {} has no value in this text; write it", word, in_quotes(value)));
+  return fault(FaultKind::invalid_input, "{}: {} has no value in this text; write it", word,
+      in_quotes(value));
 }
 
 /// The product of degrees or sizes that somebody wrote; one beyond 2^63 is a fault.
@@ -42,8 +42,8 @@ Result<std::int64_t> product(std::initializer_list<std::int64_t> factors) {
   std::int64_t all = 1;
   for (const std::int64_t factor : factors) {
     if (__builtin_mul_overflow(all, factor, &all))
-      return fault(FaultKind::invalid_input,
-          fmt::format("{} is more than any run has", fmt::join(factors, " x ")));
+      return fault(
+          FaultKind::invalid_input, "{} is more than any run has", fmt::join(factors, " x "));
   }
   return all;
 }
@@ -77,8 +77,8 @@ Result<std::string> recompute_of(std::string_view list, std::string_view without
     if (std::set<std::string_view>(parts.begin(), parts.end()) == modules) return std::string(word);
   }
   return fault(FaultKind::invalid_input,
-      fmt::format("no value of recompute means {} together; its values are {}",
-          fmt::join(modules, " "), fmt::join(std::span(recompute_words).subspan(3), ", ")));
+      "no value of recompute means {} together; its values are {}", fmt::join(modules, " "),
+      fmt::join(std::span(recompute_words).subspan(3), ", "));
 }
 
 class LayoutReader {
@@ -141,8 +141,8 @@ class LayoutReader {
       const auto number = number_from<std::int64_t>(text);
       if (!number && has_variable(text)) return no_value(word, text);
       if (!number || *number < 0)
-        return fault(FaultKind::invalid_input,
-            fmt::format("{}: {} is not a whole number", word, in_quotes(text)));
+        return fault(
+            FaultKind::invalid_input, "{}: {} is not a whole number", word, in_quotes(text));
       batch_ = *number;
       return {};
     }
@@ -152,8 +152,8 @@ class LayoutReader {
     if (!value && has_variable(text)) return no_value(word, text);
     // A sentence about the axis holds for its word, too.
     if (!value)
-      return fault(FaultKind::invalid_input,
-          fmt::format("{}{}", word, value.error().what.substr(axis->name.size())));
+      return fault(
+          FaultKind::invalid_input, "{}{}", word, value.error().what.substr(axis->name.size()));
     set_axis(layout_, *axis, *value);
     return {};
   }
@@ -228,7 +228,7 @@ class LayoutReader {
     const Setting* there = names.empty() ? nullptr : said_.plain(names.back());
     const std::string_view word = there == nullptr ? std::string_view(line.name) : there->word;
     if (there != nullptr && there->value.empty() && !line.of.empty())
-      return fault(FaultKind::invalid_input, fmt::format("{} has no value", word));
+      return fault(FaultKind::invalid_input, "{} has no value", word);
     if (there != nullptr && has_variable(there->value) &&
         (find_axis(line.name) != nullptr || !is_command_line(words_.form)))
       return no_value(word, there->value);
@@ -237,10 +237,9 @@ class LayoutReader {
     if (!line.without.empty())
       values->insert_or_assign(std::string(names.back()), said_.list(names.back()));
     if (const auto fits = check_computed(line.text, *values); !fits)
-      return fault(FaultKind::invalid_input, fmt::format("{}: {}", word, fits.error().what));
+      return fault(FaultKind::invalid_input, "{}: {}", word, fits.error().what);
     auto text = meant(line, filled(line.text, *values, DoubleBraces::make_single));
-    if (!text)
-      return fault(FaultKind::invalid_input, fmt::format("{}: {}", word, text.error().what));
+    if (!text) return fault(FaultKind::invalid_input, "{}: {}", word, text.error().what);
     if (text->empty()) return {};
     const AxisInfo* axis = find_axis(line.name);
     const bool is_axis = axis != nullptr && axis->name == line.name;
@@ -261,8 +260,8 @@ class LayoutReader {
       if (word == text) return std::string(both.substr(blank + 1));
       known.push_back(word);
     }
-    return fault(FaultKind::invalid_input,
-        fmt::format("{} is none of {}", in_quotes(text), fmt::join(known, ", ")));
+    return fault(
+        FaultKind::invalid_input, "{} is none of {}", in_quotes(text), fmt::join(known, ", "));
   }
 
   // ---- what follows from other numbers
@@ -273,9 +272,8 @@ class LayoutReader {
     if (gpus_ <= 0)
       return fault(FaultKind::invalid_input, "how many GPUs? dp is derived from their number");
     if (gpus_ % rest != 0)
-      return fault(FaultKind::invalid_input,
-          fmt::format("{} GPUs can't be divided into tp {} x pp {} x cp {}", gpus_, layout_.tp,
-              layout_.pp, layout_.cp));
+      return fault(FaultKind::invalid_input, "{} GPUs can't be divided into tp {} x pp {} x cp {}",
+          gpus_, layout_.tp, layout_.pp, layout_.cp);
     return gpus_ / rest;
   }
 
@@ -290,11 +288,11 @@ class LayoutReader {
     if (divides && has_size && !has_steps_) layout_.grad_accum = batch_ / shares;
     if (divides && layout_.global_batch() == batch_) return {};
     return fault(FaultKind::invalid_input,
-        fmt::format("{} samples per train step do not divide into dp {} x {}", batch_, layout_.dp,
-            !has_size        ? fmt::format("{} accumulation steps", layout_.grad_accum)
-                : has_steps_ ? fmt::format("micro-batch {} x {} accumulation steps",
-                                   layout_.micro_batch, layout_.grad_accum)
-                             : fmt::format("micro-batch {}", layout_.micro_batch)));
+        "{} samples per train step do not divide into dp {} x {}", batch_, layout_.dp,
+        !has_size        ? fmt::format("{} accumulation steps", layout_.grad_accum)
+            : has_steps_ ? fmt::format("micro-batch {} x {} accumulation steps",
+                               layout_.micro_batch, layout_.grad_accum)
+                         : fmt::format("micro-batch {}", layout_.micro_batch));
   }
 
   const LayoutWords& words_;

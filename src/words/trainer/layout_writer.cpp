@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "trainer/layout_writer.hpp"
-
 #include "text/expression.hpp"
 #include "text/pieces.hpp"
 #include "text/placeholders.hpp"
 #include "text/shell.hpp"
+#include "trainer/configuration.hpp"
 #include "trainer/point_words.hpp"
 
 #include <shardsweep/axis_table.hpp>
@@ -24,7 +23,7 @@ constexpr std::array<std::string_view, 3> said_elsewhere{"dp", "grad_accum", "se
 static_assert(names_axes(said_elsewhere));
 
 tl::unexpected<Fault> no_words(std::string_view trainer, std::string_view what) {
-  return fault(FaultKind::invalid_input, fmt::format("{} has no setting for {}", trainer, what));
+  return fault(FaultKind::invalid_input, "{} has no setting for {}", trainer, what);
 }
 
 /// Values that texts and conditions of a trainer's file may name.

@@ -2,7 +2,6 @@
 #include "trainer/log_records.hpp"
 
 #include "text/characters.hpp"
-#include "text/nearest.hpp"
 #include "trainer/trainers.hpp"
 #include "trainer/version.hpp"
 
@@ -21,8 +20,7 @@ Result<std::vector<std::string_view>> patterns_of(const TrainerRun& run) {
   if (run.log.empty()) return patterns;
   const Trainer* trainer = find_trainer(run.log);
   if (trainer == nullptr)
-    return fault(
-        FaultKind::invalid_input, fmt::format("no trainer is called {}", in_quotes(run.log)));
+    return fault(FaultKind::invalid_input, "no trainer is called {}", in_quotes(run.log));
   const auto own = log_patterns(run.log);
   patterns.insert(patterns.end(), own.begin(), own.end());
   return patterns;
@@ -81,8 +79,7 @@ Result<void> LogRecords::check_found_version() const {
 std::string LogRecords::version_note() const {
   if (!wants_version() || !is_newer_than_tested(*trainer_, version_)) return {};
   return fmt::format(
-      "Version {} of {} is newer than tested: the reader '{}' was tested with versions {} to "
-      "{}.",
+      "Version {} of {} is newer than tested: the reader '{}' was tested with versions {} to {}.",
       in_quotes(version_), trainer_->title, trainer_->name, trainer_->from, trainer_->to);
 }
 

@@ -3,7 +3,6 @@
 
 #include "text/characters.hpp"
 #include "trainer/configuration.hpp"
-#include "trainer/layout_writer.hpp"
 #include "trainer/trainer_file.hpp"
 
 #include <fmt/format.h>
@@ -64,8 +63,8 @@ Result<const TrainerStart*> find_trainer_start(std::string_view name) {
     if (start.name == name) return &start;
     names.push_back(start.name);
   }
-  return fault(FaultKind::invalid_input,
-      fmt::format("--trainer knows {}; got {}.", fmt::join(names, ", "), in_quotes(name)));
+  return fault(FaultKind::invalid_input, "--trainer knows {}; got {}.", fmt::join(names, ", "),
+      in_quotes(name));
 }
 
 std::vector<std::string_view> models_of(const TrainerStart& start) {
@@ -84,9 +83,9 @@ Result<std::string> rest_of(const TrainerStart& start, std::string_view model) {
       [&](const StartRecipe& one) { return one.model == model; });
   if (found == start.recipes.end()) {
     return fault(FaultKind::invalid_input,
-        fmt::format("{} is started by a recipe for one model. Begin with --model {}, then name "
-                    "your recipe and model in the file",
-            start.name, fmt::join(models_of(start), " or ")));
+        "{} is started by a recipe for one model. Begin with --model {}, then name your recipe and "
+        "model in the file",
+        start.name, fmt::join(models_of(start), " or "));
   }
   constexpr std::string_view mark = "@RECIPE@";
   return text.replace(text.find(mark), mark.size(), found->name);

@@ -53,7 +53,7 @@ struct TrainerFile {
   /// True if the embedding and the head may each count as a layer, so that the first and the last
   /// of all virtual stages have one less.
   bool ends_count_as_layers = false;
-  std::vector<std::string> patterns;  ///< patterns of its log, as in capture.hpp
+  std::vector<std::string> patterns;  ///< patterns of its log, as in log_reader.hpp
   std::vector<TrainerRule> rules;
   std::vector<RefusedWord> refuses;
   std::vector<TrainerTree> trees;    ///< the first that fits counts

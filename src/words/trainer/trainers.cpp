@@ -15,8 +15,8 @@ namespace {
 
 constexpr auto keys = std::to_array<LogKey>({
     {"iteration",
-        "number of the train step; begins a new one. iteration:next: the line has no "
-        "number, and is one more than the last"},
+        "number of the train step; begins a new one. iteration:next: the line has no number, and "
+        "is one more than the last"},
     {"validation", "number of a validation: all else on its line is passed over"},
     {"step_ms", "time of a train step in ms"},
     {"step_s", "time of a train step in s"},

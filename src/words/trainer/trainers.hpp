@@ -66,7 +66,7 @@ struct Trainer {
 };
 /// Built-in trainers whose log is read, in alphabetical order.
 [[nodiscard]] std::span<const Trainer> trainers();
-/// Patterns as in capture.hpp: the section `log` of its file.
+/// Patterns as in log_reader.hpp: the section `log` of its file.
 [[nodiscard]] std::vector<std::string_view> log_patterns(std::string_view trainer);
 /// Null if there is none of that name.
 [[nodiscard]] const Trainer* find_trainer(std::string_view name);

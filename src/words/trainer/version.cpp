@@ -3,8 +3,6 @@
 
 #include "text/characters.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <charconv>
 
@@ -112,9 +110,9 @@ int compare_version(std::string_view version, std::string_view bound) {
 Result<void> check_version(const Trainer& trainer, std::string_view found) {
   if (trainer.from.empty() || compare_version(found, trainer.from) >= 0) return {};
   return fault(FaultKind::rejected,
-      fmt::format("Version {} of {} was found. The reader '{}' knows the log of "
-                  "versions {} to {}. To read it all the same, write 'unchecked: [version]'.",
-          in_quotes(found), trainer.title, trainer.name, trainer.from, trainer.to));
+      "Version {} of {} was found. The reader '{}' knows the log of versions {} to {}. To read it "
+      "all the same, write 'unchecked: [version]'.",
+      in_quotes(found), trainer.title, trainer.name, trainer.from, trainer.to);
 }
 
 bool is_newer_than_tested(const Trainer& trainer, std::string_view found) {

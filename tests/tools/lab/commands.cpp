@@ -2,7 +2,7 @@
 // The commands of shardsweep-lab. replay: a table of runs as the cluster; evaluate-memory: the
 // memory model against what a table reports; figures: this program's own speed over its commits.
 #include "cli/command.hpp"
-#include "cli/commands/history_output.hpp"
+#include "cli/commands/pages.hpp"
 #include "cli/commands/recorded_input.hpp"
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
@@ -240,7 +240,6 @@ extern const Command command_replay{.name = "replay",
         [](Grammar& grammar) {
           auto& own = declare_judged(grammar);
           grammar.option("--policy", own.policy, "POLICY", "best_first or exhaustive.")
-              .with_default()
               .offers({"best_first", "exhaustive"});
           grammar.option("--until", own.until, "LIMITS",
               "End of a cell's search: regret=1%,confidence=95% or runs=N or gpu_hours=H. "
@@ -292,8 +291,7 @@ extern const Command command_figures{.name = "figures",
                   "Lines that `scripts/bench --append FILE` has written.")
               .required();
           grammar.option("names", options.names, "NAME", "Figures. Default: all.");
-          grammar.option("--resolve", own.resolve, "SHARE", "A change smaller than this is SAME.")
-              .with_default();
+          grammar.option("--resolve", own.resolve, "SHARE", "A change smaller than this is SAME.");
           grammar.flag("--points", own.points,
               "Print a row for each measurement with its verdict, as csv and json do.");
           grammar.format({"svg", "html"});

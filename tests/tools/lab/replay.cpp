@@ -9,7 +9,7 @@
 #include "fleet/decide.hpp"
 #include "fleet/fold.hpp"
 #include "plan/feasibility.hpp"
-#include "plan/lane_order.hpp"
+#include "plan/plan.hpp"
 #include "search/finals.hpp"
 #include "search/sweep_search.hpp"
 #include "tools/lab/memory_score.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A folder that can't be read to its end is a fault, and never a shorter list or an exception.
-#include "cli/commands/folder_names.hpp"
+#include "cli/commands/baseline.hpp"
 #include "unit/folder.hpp"
 
 #include <doctest/doctest.h>

@@ -5,7 +5,7 @@
 #include "config/keys.hpp"
 #include "loading.hpp"
 
-#include <shardsweep/reference.hpp>
+#include <shardsweep/load.hpp>
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

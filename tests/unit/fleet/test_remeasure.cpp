@@ -2,7 +2,7 @@
 // What is measured again, and when a drop is said: from rows.
 #include "fleet/finals.hpp"
 #include "fleet/remeasure.hpp"
-#include "sweep/vars_text.hpp"
+#include "sweep/layout_text.hpp"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

@@ -6,7 +6,7 @@
 #include "report/cells_of_page.hpp"
 #include "report/sections.hpp"
 #include "show/frontier.hpp"
-#include "show/heatmap_table.hpp"
+#include "show/heatmap_view.hpp"
 #include "show/live_view.hpp"
 #include "show/pivot.hpp"
 #include "show/side_by_side.hpp"

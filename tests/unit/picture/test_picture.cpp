@@ -3,11 +3,10 @@
 #include "picture/heatmap_picture.hpp"
 #include "picture/svg.hpp"
 #include "report/page.hpp"
-#include "show/colour.hpp"
-#include "show/heatmap_cell.hpp"
+#include "show/pivot.hpp"
 #include "show/share_steps.hpp"
 
-#include <shardsweep/png.hpp>
+#include <shardsweep/drawing.hpp>
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "answer/answer.hpp"
 #include "picture/svg.hpp"
-#include "report/axis_effects.hpp"
 #include "report/charts.hpp"
 #include "report/frontier_picture.hpp"
 #include "report/page.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "show/heatmap_cell.hpp"
-#include "show/heatmap_table.hpp"
 #include "show/heatmap_view.hpp"
+#include "show/pivot.hpp"
+#include "show/share_steps.hpp"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>

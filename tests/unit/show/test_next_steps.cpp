@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "show/next_steps.hpp"
-#include "show/standing.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/plan.hpp"
-#include "show/plan_story.hpp"
+#include "show/plan_view.hpp"
 #include "unit/sweep_fixture.hpp"
 
 #include <doctest/doctest.h>

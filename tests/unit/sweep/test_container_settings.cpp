@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sweep/container_settings.hpp"
+#include "sweep/launch.hpp"
 
 #include <doctest/doctest.h>
 

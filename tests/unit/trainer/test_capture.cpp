@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "trainer/capture.hpp"
-#include "trainer/clean_line.hpp"
+#include "trainer/log_reader.hpp"
 
 #include <doctest/doctest.h>
 

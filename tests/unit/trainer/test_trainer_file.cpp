@@ -2,8 +2,6 @@
 #include "text/expression.hpp"
 #include "text/placeholders.hpp"
 #include "trainer/configuration.hpp"
-#include "trainer/layout_reader.hpp"
-#include "trainer/layout_writer.hpp"
 #include "trainer/point_words.hpp"
 #include "trainer/settings.hpp"
 #include "trainer/trainer_file.hpp"

@@ -55,9 +55,8 @@ bool is_state(std::string_view text) {
 }
 
 tl::unexpected<Fault> garbage(std::string_view program, std::string_view line) {
-  return fault(FaultKind::unavailable,
-      fmt::format(
-          "{} printed a line that does not describe a job: '{}'", program, one_line(line, 200)));
+  return fault(FaultKind::unavailable, "{} printed a line that does not describe a job: '{}'",
+      program, one_line(line, 200));
 }
 
 /// Strips what may follow a known word of sacct: "CANCELLED+" if a column was too narrow.
@@ -148,8 +147,7 @@ constexpr std::array<ReasonRow, 27> reasons{{
     {"PartitionNodeLimit", false,
         "it asks for more (or fewer) nodes than the partition allows: use another partition"},
     {"PartitionTimeLimit", false,
-        "it asks for more time than the partition allows: set lane.max_time or another "
-        "partition"},
+        "it asks for more time than the partition allows: set lane.max_time or another partition"},
     {"Licenses", false, "waits for licenses"},
     {"Reservation", false, "waits for its reservation to begin"},
     {"InvalidAccount", true, "its account is not valid: see the site file's account"},

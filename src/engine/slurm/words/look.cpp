@@ -14,11 +14,9 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
-#include <utility>
 
 namespace shardsweep::slurm {
 namespace {

@@ -40,7 +40,7 @@ class Renderer {
 
  private:
   [[nodiscard]] tl::unexpected<Fault> error(const std::string& what) const {
-    return fault(FaultKind::invalid_input, fmt::format("{}:{}: {}", name_, line_, what));
+    return fault(FaultKind::invalid_input, "{}:{}: {}", name_, line_, what);
   }
 
   Result<std::optional<Tag>> next_tag(std::string_view line, std::size_t from) const {
@@ -185,9 +185,9 @@ Result<std::string> site_option_value(std::string_view option, const std::string
   });
   if (stands) return value.find(' ') == std::string::npos ? value : fmt::format("\"{}\"", value);
   return fault(FaultKind::invalid_input,
-      fmt::format("site option {} '{}' cannot stand in a #SBATCH line: no quotes, control "
-                  "characters, \\ or #, and no blank at its ends",
-          option, value));
+      "site option {} '{}' cannot stand in a #SBATCH line: no quotes, control characters, \\ or #, "
+      "and no blank at its ends",
+      option, value);
 }
 
 /// A job has no login shell's functions. /etc/profile is not written for `set -u`.
@@ -290,9 +290,9 @@ std::vector<SlurmValue> gpus_of_nodes(const SweepSpec& sweep, const SiteSpec& si
 Result<std::string> directive_value(std::string_view what, const std::string& value) {
   if (stands_in_directive(value)) return value;
   return fault(FaultKind::invalid_input,
-      fmt::format("{} '{}' cannot stand in a #SBATCH line: no spaces, quotes, control "
-                  "characters or any of \\ # ` $ ; & | < >",
-          what, value));
+      "{} '{}' cannot stand in a #SBATCH line: no spaces, quotes, control characters or any of \\ "
+      "# ` $ ; & | < >",
+      what, value);
 }
 
 Result<std::string> output_value(const std::string& path) {

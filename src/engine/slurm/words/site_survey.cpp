@@ -159,8 +159,8 @@ Result<std::vector<Partition>> parse_partitions(std::string_view text) {
     if (line.empty()) continue;
     auto read = read_partition(line);
     if (!read)
-      return fault(FaultKind::unavailable,
-          fmt::format("sinfo printed an unexpected line: '{}'", one_line(line, 200)));
+      return fault(
+          FaultKind::unavailable, "sinfo printed an unexpected line: '{}'", one_line(line, 200));
     groups.push_back(*std::move(read));
   }
   return groups;
@@ -243,8 +243,8 @@ std::string machine_script(const std::string& home) {
          "  [ -n \"$c\" ] && [ -x \"$c/bin/nvcc\" ] && echo \"cuda=$c\"\n"
          "done | sort -u\n"
          "sed -n 's/^[^ ]* \\([^ ]*\\) "
-         "\\(nfs4\\{0,1\\}\\|lustre\\|gpfs\\|beegfs\\|ceph\\|wekafs\\|"
-         "panfs\\|fuse.juicefs\\|9p\\) .*/shared=\\1 (\\2)/p' /proc/mounts\n"
+         "\\(nfs4\\{0,1\\}\\|lustre\\|gpfs\\|beegfs\\|ceph\\|wekafs\\|panfs\\|fuse.juicefs\\|9p\\) "
+         ".*/shared=\\1 (\\2)/p' /proc/mounts\n"
          "[ -e " +
       home +
       " ] && echo home=seen\n"
@@ -279,18 +279,16 @@ const Partition* partition_to_use(const Cluster& cluster) {
 std::string site_file_text(const Cluster& cluster) {
   std::string text = fmt::format(
       "# How you reach the cluster '{}' (Slurm {}), as found on {}.\n"
-      "# 'shardsweep doctor --on-a-node' checks it; 'shardsweep help site' explains every "
-      "key.\n"
+      "# 'shardsweep doctor --on-a-node' checks it; 'shardsweep help site' explains every key.\n"
       "#\n",
       cluster.name, cluster.version, cluster.login_host);
   text += table_of(cluster.partitions);
   if (cluster.login) add_machine(text, "This login node", *cluster.login);
   if (cluster.node) {
     add_machine(text, "A compute node", *cluster.node);
-    text += cluster.node->sees_home
-        ? "#   It sees the folder of the database.\n"
-        : "#   It does NOT see the folder of the database: set SHARDSWEEP_HOME to a shared "
-          "folder.\n";
+    text += cluster.node->sees_home ? "#   It sees the folder of the database.\n"
+                                    : "#   It does NOT see the folder of the database: set "
+                                      "SHARDSWEEP_HOME to a shared folder.\n";
   }
   return text + "\nbackend: slurm\n" + slurm_options(cluster) + std::string(rest);
 }

@@ -32,8 +32,8 @@ Result<void> each_line(
     if (line.empty()) continue;
     const auto fields = split(line, bar);
     if (fields.size() != parts || !take(fields)) {
-      return fault(FaultKind::unavailable,
-          fmt::format("{} printed an unexpected line: '{}'", program, one_line(line, 200)));
+      return fault(FaultKind::unavailable, "{} printed an unexpected line: '{}'", program,
+          one_line(line, 200));
     }
   }
   return {};

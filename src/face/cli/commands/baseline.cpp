@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // baseline: keeps what was measured under a name, for `compare --against NAME`.
+
 #include "cli/commands/baseline.hpp"
 
 #include "cli/command.hpp"
-#include "cli/commands/folder_names.hpp"
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
 #include "cli/session.hpp"
@@ -75,27 +75,24 @@ Result<std::vector<std::string>> columns_of_baseline(
       head["columns"].is_array();
   if (!is_one)
     return fault(FaultKind::invalid_input,
-        fmt::format(
-            "{}:1: the file is not a baseline. `shardsweep baseline set NAME` writes one.", file));
+        "{}:1: the file is not a baseline. `shardsweep baseline set NAME` writes one.", file);
   const auto format = head["shardsweep_baseline"].get<std::int64_t>();
   if (format > baseline_format)
     return fault(FaultKind::rejected,
-        fmt::format("{}:1: a baseline of format {}; this program reads format {}. A "
-                    "newer shardsweep wrote it.",
-            file, format, baseline_format));
+        "{}:1: a baseline of format {}; this program reads format {}. A newer shardsweep wrote it.",
+        file, format, baseline_format);
   std::vector<std::string> columns;
   for (const auto& column : head["columns"]) {
     if (!column.is_string())
-      return fault(FaultKind::invalid_input,
-          fmt::format("{}:1: a column's name must be a text, not {}", file, column.dump()));
+      return fault(FaultKind::invalid_input, "{}:1: a column's name must be a text, not {}", file,
+          column.dump());
     columns.push_back(column.get<std::string>());
   }
   constexpr std::string_view needed[] = {
       "layout", "tokens_per_s_per_gpu", "runner_version", "repeats"};
   for (const auto column : needed) {
     if (std::find(columns.begin(), columns.end(), column) == columns.end())
-      return fault(
-          FaultKind::invalid_input, fmt::format("{}:1: the column '{}' is missing", file, column));
+      return fault(FaultKind::invalid_input, "{}:1: the column '{}' is missing", file, column);
   }
   return columns;
 }
@@ -122,11 +119,10 @@ Result<ExitCode> set_baseline(const Session& session, const std::string& name) {
   std::error_code why;
   fs::create_directories(file.parent_path(), why);
   if (why)
-    return fault(
-        FaultKind::unavailable, fmt::format("{}: {}", file.parent_path().string(), why.message()));
+    return fault(FaultKind::unavailable, "{}: {}", file.parent_path().string(), why.message());
   SHARDSWEEP_TRY(write_file_durably(file, baseline_text(layouts), Readers::owner));
-  say(fmt::format("Baseline {}: {}. `shardsweep compare --against {}` compares with it.", name,
-      counted(std::ssize(layouts.rows), "layout"), name));
+  say("Baseline {}: {}. `shardsweep compare --against {}` compares with it.", name,
+      counted(std::ssize(layouts.rows), "layout"), name);
   return ExitCode::done;
 }
 
@@ -160,8 +156,8 @@ Result<ExitCode> run_baseline(const Session& session) {
   const auto& own = session.options.of<BaselineOptions>();
   if (own.action == "list") return list_baselines(session);
   if (own.name.empty())
-    return fault(FaultKind::invalid_input,
-        fmt::format("baseline {}: the name of the baseline is missing", own.action));
+    return fault(
+        FaultKind::invalid_input, "baseline {}: the name of the baseline is missing", own.action);
   return own.action == "set" ? set_baseline(session, own.name) : remove_baseline(session, own.name);
 }
 
@@ -175,9 +171,9 @@ Result<fs::path> baseline_file(const Session& session, const std::string& name) 
   if (name.empty() || name.size() > longest || name.front() == '.' ||
       !std::all_of(name.begin(), name.end(), plain))
     return fault(FaultKind::invalid_input,
-        fmt::format("'{}': a baseline's name has letters, digits and '._-', does not begin with "
-                    "'.', and has at most {} characters",
-            name, longest));
+        "'{}': a baseline's name has letters, digits and '._-', does not begin with '.', and has "
+        "at most {} characters",
+        name, longest);
   return baseline_folder(session) / (name + std::string(baseline_ending));
 }
 
@@ -217,8 +213,7 @@ Result<Table> baseline_from(const std::string& text, const std::string& file) {
   for (std::size_t number = 2; std::getline(lines, line); ++number) {
     const auto json = OrderedJson::parse(line, nullptr, false);
     if (!json.is_object())
-      return fault(FaultKind::invalid_input,
-          fmt::format("{}:{}: the line is not a JSON object", file, number));
+      return fault(FaultKind::invalid_input, "{}:{}: the line is not a JSON object", file, number);
     auto& row = table.rows.emplace_back(table.columns.size());
     for (const auto& [name, value] : json.items()) {
       const auto column = std::find(table.columns.begin(), table.columns.end(), name);
@@ -236,16 +231,13 @@ Result<Table> baseline_from(const std::string& text, const std::string& file) {
 
 Result<Table> read_baseline(const Session& session, const std::string& name) {
   fs::path file = name;
-  if (!is_baseline_path(name)) {
-    SHARDSWEEP_ASSIGN(file, baseline_file(session, name));
-  }
+  if (!is_baseline_path(name)) SHARDSWEEP_SET(file, baseline_file(session, name));
   std::error_code none;
   if (!is_baseline_path(name) && !fs::exists(file, none)) {
     SHARDSWEEP_ASSIGN(const auto names, baseline_names(session));
-    return fault(FaultKind::invalid_input,
-        fmt::format("there is no baseline '{}'{}", name,
-            names.empty() ? ": `shardsweep baseline set NAME` makes one"
-                          : fmt::format("; the baselines are {}", fmt::join(names, ", "))));
+    return fault(FaultKind::invalid_input, "there is no baseline '{}'{}", name,
+        names.empty() ? ": `shardsweep baseline set NAME` makes one"
+                      : fmt::format("; the baselines are {}", fmt::join(names, ", ")));
   }
   SHARDSWEEP_ASSIGN(const auto text, read_file(file, longest_baseline));
   return baseline_from(text, file.string());
@@ -263,8 +255,7 @@ extern const Command command_baseline{.name = "baseline",
           auto& own = grammar.own<BaselineOptions>();
           grammar
               .option("action", own.action, "ACTION",
-                  "set keeps what was measured, list shows the baselines, remove removes "
-                  "one.")
+                  "set keeps what was measured, list shows the baselines, remove removes one.")
               .required()
               .one_of({"set", "list", "remove"});
           grammar.option("name", own.name, "NAME", "Name of the baseline.");
@@ -275,5 +266,25 @@ extern const Command command_baseline{.name = "baseline",
           grammar.output();
         },
     .run = run_baseline};
+
+namespace fs = std::filesystem;
+
+Result<std::vector<std::string>> names_in_folder(
+    const fs::path& folder, std::size_t most, const std::function<bool(const std::string&)>& keep) {
+  std::vector<std::string> names;
+  std::error_code why;
+  // A range-for would throw if reading fails half-way, as the iterator's ++ does.
+  for (fs::directory_iterator entry(folder, why), end; !why && entry != end; entry.increment(why)) {
+    auto name = entry->path().filename().string();
+    if (!keep(name)) continue;
+    if (names.size() == most)
+      return fault(FaultKind::invalid_input, "{}: more than {} files", folder.string(), most);
+    names.push_back(std::move(name));
+  }
+  if (why && why != std::errc::no_such_file_or_directory)
+    return fault(FaultKind::unavailable, "{}: {}", folder.string(), why.message());
+  std::sort(names.begin(), names.end());
+  return names;
+}
 
 }  // namespace shardsweep

@@ -6,7 +6,9 @@
 #include <shardsweep/result.hpp>
 #include <shardsweep/table.hpp>
 
+#include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -29,5 +31,12 @@ struct Session;
 [[nodiscard]] std::string baseline_text(const Table& layouts);
 /// The other way; `file` is for messages.
 [[nodiscard]] Result<Table> baseline_from(const std::string& text, const std::string& file);
+
+// The names in a folder that people may have filled.
+
+/// Names of all that is in `folder` and that `keep` keeps, sorted; of a folder that is not
+/// there none. A fault if it can't be read to its end, or if more than `most` are kept.
+[[nodiscard]] Result<std::vector<std::string>> names_in_folder(const std::filesystem::path& folder,
+    std::size_t most, const std::function<bool(const std::string&)>& keep);
 
 }  // namespace shardsweep

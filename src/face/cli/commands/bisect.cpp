@@ -65,7 +65,7 @@ Result<BisectedLayout> layout_of_trial(const Session& session, const std::string
   SHARDSWEEP_ASSIGN(const auto found, reader->trials({.names = {trial}, .hidden = true}));
   if (found.empty())
     return fault(FaultKind::invalid_input,
-        fmt::format("'{}' is neither a sweep file nor a sweep or trial of the database", trial));
+        "'{}' is neither a sweep file nor a sweep or trial of the database", trial);
   const ReportedTrial& first = found.front();
   BisectedLayout layout;
   SHARDSWEEP_ASSIGN(const auto text, reader->resolved(first.sweep));
@@ -139,8 +139,8 @@ Result<Point> point_of(const PlannedSweep& planned, const BisectedLayout& layout
   return fault(FaultKind::invalid_input,
       found.empty()
           ? fmt::format("no point of '{}' can run; 'shardsweep plan' says why", planned.sweep.name)
-          : fmt::format("'{}' has {}; --point tp=2,micro_batch=4 names one of them, or "
-                        "--point 3 by its number in 'shardsweep plan'",
+          : fmt::format("'{}' has {}; --point tp=2,micro_batch=4 names one of them, or --point 3 "
+                        "by its number in 'shardsweep plan'",
                 planned.sweep.name, counted(std::ssize(found), "point")));
 }
 
@@ -173,9 +173,8 @@ Result<void> run_versions(SweepSpec& sweep, const BisectWorkshop& workshop, bool
   if (images) {
     if (!sweep.container.runtime)
       return fault(FaultKind::invalid_input,
-          fmt::format("--images: '{}' names no runtime; add 'container: {{runtime: "
-                      "enroot, image: …}}' to it",
-              sweep.name));
+          "--images: '{}' names no runtime; add 'container: {{runtime: enroot, image: …}}' to it",
+          sweep.name);
     sweep.container.image = "{image}";
     return {};
   }
@@ -220,13 +219,11 @@ Result<std::vector<BisectVersion>> versions_asked(const Session& session, fs::pa
   }
   if (own.between.empty())
     return fault(FaultKind::invalid_input,
-        "--between GOOD BAD is missing: the commit that is known to be fast, and the "
-        "slow one");
+        "--between GOOD BAD is missing: the commit that is known to be fast, and the slow one");
   std::error_code why;
   repository = fs::canonical(own.repository, why);
   if (why)
-    return fault(FaultKind::invalid_input,
-        fmt::format("--repository {}: {}", own.repository, why.message()));
+    return fault(FaultKind::invalid_input, "--repository {}: {}", own.repository, why.message());
   return commits_between(repository, at(0), at(1));
 }
 
@@ -245,9 +242,9 @@ class BisectCommand {
     name_ = name;
     SHARDSWEEP_ASSIGN(const bool starts, prepare_first());
     if (starts) SHARDSWEEP_TRY(keep_layout(layout));
-    say(fmt::format("{}: {} from {} to {}. The same command goes on if it is interrupted.", name_,
+    say("{}: {} from {} to {}. The same command goes on if it is interrupted.", name_,
         counted(std::ssize(versions_) - 1, "version"), versions_.front().name,
-        versions_.back().name));
+        versions_.back().name);
     for (;;) {
       SHARDSWEEP_ASSIGN(const auto record, read());
       if (record.open) {
@@ -274,7 +271,7 @@ class BisectCommand {
   /// says.
   Result<bool> prepare_first() {
     if (!workshop_.is_ready(0) && !workshop_.unbuilt().contains(0))
-      say(fmt::format("Preparing {}.", versions_.front().name));
+      say("Preparing {}.", versions_.front().name);
     SHARDSWEEP_TRY(workshop_.prepare(0));
     return !workshop_.unbuilt().contains(0);
   }
@@ -327,13 +324,13 @@ class BisectCommand {
     const auto& version = versions_.at(candidate);
     const bool fresh = !record.facts.measured.contains(decision.next);
     if (fresh)
-      say(fmt::format("Step {}: {}{}{}, about {} with it.", record.steps.size() + 1, version.name,
-          version.about.empty() ? "" : ", ", version.about, counted(decision.steps_left, "step")));
+      say("Step {}: {}{}{}, about {} with it.", record.steps.size() + 1, version.name,
+          version.about.empty() ? "" : ", ", version.about, counted(decision.steps_left, "step"));
     for (const auto place : {good, candidate}) {
       SHARDSWEEP_TRY(workshop_.prepare(place));
       const auto broken = workshop_.unbuilt().find(place);
       if (broken == workshop_.unbuilt().end()) continue;
-      say(fmt::format("{} is passed over: {}.", versions_.at(place).name, broken->second));
+      say("{} is passed over: {}.", versions_.at(place).name, broken->second);
       return false;
     }
     return true;
@@ -363,8 +360,7 @@ class BisectCommand {
       for (const auto place : {both.first, both.second}) {
         const auto found = trials.find({number, value_of.at(place)});
         if (found == trials.end())
-          return fault(
-              FaultKind::invalid_input, fmt::format("the layout cannot run: {}", planned.refusal));
+          return fault(FaultKind::invalid_input, "the layout cannot run: {}", planned.refusal);
         planned.plan.trials.push_back(found->second);
       }
     }
@@ -469,40 +465,33 @@ extern const Command command_bisect{.name = "bisect",
           auto& own = grammar.own<BisectOptions>();
           grammar
               .option("sweep", options.file, "SWEEP",
-                  "Whose layout is measured: a sweep file, a trial, or a sweep of the "
-                  "database, which means its best layout.")
+                  "Whose layout is measured: a sweep file, a trial, or a sweep of the database, "
+                  "which means its best layout.")
               .required();
           grammar.program("hook", own.hook, "HOOK",
-              "Behind --: a program and its words, which makes a commit ready to be run. It "
-              "starts in a clone with the commit checked out and leaves the program 'runner' "
-              "there, which is run in place of the sweep's program. SHARDSWEEP_COMMIT and "
-              "SHARDSWEEP_WORK name commit and folder. If it fails, the commit is passed over. "
-              "With --images it may prepare SHARDSWEEP_IMAGE.");
+              "Behind --: a program and its words, which makes a commit ready to be run. It starts "
+              "in a clone with the commit checked out and leaves the program 'runner' there, which "
+              "is run in place of the sweep's program. SHARDSWEEP_COMMIT and SHARDSWEEP_WORK name "
+              "commit and folder. If it fails, the commit is passed over. With --images it may "
+              "prepare SHARDSWEEP_IMAGE.");
           grammar
               .option("--between", own.between, "COMMIT",
-                  "The commit that is known to be fast, and the slow one: GOOD BAD. With "
-                  "--images: the same of the list.")
+                  "The commit that is known to be fast, and the slow one: GOOD BAD. With --images: "
+                  "the same of the list.")
               .times(2, 2);
           grammar.option("--images", own.images, "IMAGE",
-              "Images in place of commits, the oldest first, or a text file with a "
-              "line for each.");
-          grammar.option("--repository", own.repository, "DIR", "The git repository.")
-              .with_default();
-          grammar
-              .option("--product", own.product, "FILE",
-                  "The program that the hook leaves, in the commit's folder.")
-              .with_default();
+              "Images in place of commits, the oldest first, or a text file with a line for each.");
+          grammar.option("--repository", own.repository, "DIR", "The git repository.");
+          grammar.option("--product", own.product, "FILE",
+              "The program that the hook leaves, in the commit's folder.");
           grammar.option("--point", options.trainer.point, "POINT",
-              "Which layout of a sweep file with several: its number in 'plan', or "
-              "values such as tp=2,micro_batch=4.");
-          grammar
-              .option(
-                  "--resolve", own.resolve, "SHARE", "A change smaller than this counts as none.")
-              .with_default();
+              "Which layout of a sweep file with several: its number in 'plan', or values such as "
+              "tp=2,micro_batch=4.");
+          grammar.option(
+              "--resolve", own.resolve, "SHARE", "A change smaller than this counts as none.");
           grammar
               .option("--most-pairs", own.most_pairs, "N",
                   "Most pairs of runs in a step. A version that is undecided then is skipped.")
-              .with_default()
               .whole_number(2, 500);
           grammar.option("--set", options.set, "KEY=VALUE", "Override a value of the sweep file.");
           grammar.backend();

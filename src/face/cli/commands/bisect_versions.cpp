@@ -4,13 +4,11 @@
 // are shared, so that a clone costs its files alone.
 #include "cli/commands/bisect_versions.hpp"
 
-#include "text/numbers.hpp"
 #include "text/pieces.hpp"
 #include "text/shell.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/command.hpp>
-#include <shardsweep/fail_point.hpp>
 
 #include <fmt/format.h>
 
@@ -50,9 +48,8 @@ Result<std::string> git_says(
     const fs::path& folder, std::vector<std::string> words, std::string_view option) {
   SHARDSWEEP_ASSIGN(auto output, git_in(folder, words));
   if (output.exit_code == 0 && !output.truncated) return std::string(trimmed(output.out));
-  return fault(FaultKind::invalid_input,
-      fmt::format("{}: 'git {}' in {} failed: {}", option, fmt::join(words, " "), folder.string(),
-          trimmed(output.err).substr(0, shown_of_log)));
+  return fault(FaultKind::invalid_input, "{}: 'git {}' in {} failed: {}", option,
+      fmt::join(words, " "), folder.string(), trimmed(output.err).substr(0, shown_of_log));
 }
 
 Result<bool> is_ancestor(const fs::path& folder, const std::string& one, const std::string& other) {
@@ -79,9 +76,8 @@ Result<std::vector<BisectVersion>> commits_between(
   SHARDSWEEP_ASSIGN(
       const auto last, git_says(repository, {"rev-parse", "--verify", bad + "^{commit}"}, option));
   if (first == last)
-    return fault(FaultKind::invalid_input,
-        fmt::format("--between {0} {1}: both are the commit {2}", good, bad,
-            first.substr(0, short_commit)));
+    return fault(FaultKind::invalid_input, "--between {0} {1}: both are the commit {2}", good, bad,
+        first.substr(0, short_commit));
   SHARDSWEEP_ASSIGN(const bool in_order, is_ancestor(repository, first, last));
   SHARDSWEEP_ASSIGN(const bool reversed, is_ancestor(repository, last, first));
   if (!in_order)
@@ -89,8 +85,8 @@ Result<std::vector<BisectVersion>> commits_between(
         reversed ? fmt::format("--between {0} {1}: {1} is older than {0}. Name the one that is "
                                "known to be fast first: --between {1} {0}",
                        good, bad)
-                 : fmt::format("--between {0} {1}: {0} is no ancestor of {1}; 'git merge-base "
-                               "{0} {1}' names one",
+                 : fmt::format("--between {0} {1}: {0} is no ancestor of {1}; 'git merge-base {0} "
+                               "{1}' names one",
                        good, bad));
   const std::vector<std::string> form{
       "log", "--first-parent", "--reverse", "--format=%H%x09%an, %as: %s"};
@@ -119,18 +115,16 @@ Result<std::vector<BisectVersion>> images_between(
   const auto first = good.empty() ? images.begin() : find(good);
   const auto last = bad.empty() ? images.end() - 1 : find(bad);
   if (first == images.end() || last == images.end())
-    return fault(FaultKind::invalid_input,
-        fmt::format(
-            "--between: {} is not in the list of --images", first == images.end() ? good : bad));
+    return fault(FaultKind::invalid_input, "--between: {} is not in the list of --images",
+        first == images.end() ? good : bad);
   if (first >= last)
     return fault(FaultKind::invalid_input,
-        fmt::format("--between {} {}: the list of --images has to name the one that is "
-                    "known to be fast first",
-            good, bad));
+        "--between {} {}: the list of --images has to name the one that is known to be fast first",
+        good, bad);
   std::vector<BisectVersion> versions;
   for (auto image = first; image <= last; ++image) {
     if (std::count(first, last + 1, *image) > 1)
-      return fault(FaultKind::invalid_input, fmt::format("--images: {} is there twice", *image));
+      return fault(FaultKind::invalid_input, "--images: {} is there twice", *image);
     versions.push_back({*image, *image, {}});
   }
   return versions;
@@ -150,9 +144,9 @@ Result<std::vector<std::string>> images_named(const std::vector<std::string>& wo
   }
   if (images.size() >= 2) return images;
   return fault(FaultKind::invalid_input,
-      fmt::format("--images {}: two images or more are needed, the oldest first, or a "
-                  "text file with a line for each",
-          fmt::join(words, " ")));
+      "--images {}: two images or more are needed, the oldest first, or a text file with a line "
+      "for each",
+      fmt::join(words, " "));
 }
 
 Result<BisectWorkshop> BisectWorkshop::open(const Session& session, const std::string& name,
@@ -161,8 +155,7 @@ Result<BisectWorkshop> BisectWorkshop::open(const Session& session, const std::s
   const auto folder = session.home.dir() / "bisect" / name;
   std::error_code why;
   fs::create_directories(folder, why);
-  if (why)
-    return fault(FaultKind::unavailable, fmt::format("{}: {}", folder.string(), why.message()));
+  if (why) return fault(FaultKind::unavailable, "{}: {}", folder.string(), why.message());
   Descriptor lock(::open((folder / "lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!lock.valid() || ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0)
     return fault(FaultKind::busy,
@@ -227,11 +220,10 @@ Result<std::string> BisectWorkshop::run_hook(std::size_t place) const {
   if (output.exit_code == 0) return std::string();
   const auto last = end_of_file(log);
   if (output.exit_code < 0 || output.exit_code >= first_not_of_hook)
-    return fault(FaultKind::invalid_input,
-        fmt::format("the hook '{}' {}: {}", fmt::join(hook_.words, " "),
-            output.exit_code < 0 ? fmt::format("was ended by signal {}", output.signal)
-                                 : fmt::format("ended with {}", output.exit_code),
-            last.empty() ? trimmed(output.err) : std::string_view(last)));
+    return fault(FaultKind::invalid_input, "the hook '{}' {}: {}", fmt::join(hook_.words, " "),
+        output.exit_code < 0 ? fmt::format("was ended by signal {}", output.signal)
+                             : fmt::format("ended with {}", output.exit_code),
+        last.empty() ? trimmed(output.err) : std::string_view(last));
   return fmt::format("the hook ended with {}{}{} ({})", output.exit_code, last.empty() ? "" : ": ",
       last, log.string());
 }
@@ -243,15 +235,12 @@ Result<void> BisectWorkshop::prepare(std::size_t place) {
   fs::remove_all(work, why);  // remains of a command that was killed
   if (hook_.repository.empty()) {
     fs::create_directories(work, why);
-    if (why)
-      return fault(FaultKind::unavailable, fmt::format("{}: {}", work.string(), why.message()));
+    if (why) return fault(FaultKind::unavailable, "{}: {}", work.string(), why.message());
   } else {
     SHARDSWEEP_TRY(check_out(place));
   }
   std::string failed;
-  if (!hook_.words.empty()) {
-    SHARDSWEEP_ASSIGN(failed, run_hook(place));
-  }
+  if (!hook_.words.empty()) SHARDSWEEP_SET(failed, run_hook(place));
   const auto product = work / hook_.product;
   if (failed.empty() && !hook_.repository.empty() && ::access(product.c_str(), X_OK) != 0)
     failed = fmt::format("there is no program {} after the hook", product.string());

@@ -78,20 +78,9 @@ struct TransferRun {
 
 }  // namespace
 
-template <>
-inline constexpr auto described<BlockTimes> = Entries{
-    Field{"gpus", &BlockTimes::gpus},
-    Field{"nodes", &BlockTimes::nodes},
-    Field{"gemm_flops", &BlockTimes::gemm_flops},
-    Field{"gemm_peak_flops", &BlockTimes::gemm_peak_flops},
-    Field{"attention_flops", &BlockTimes::attention_flops},
-    Field{"memory_bandwidth", &BlockTimes::memory_bandwidth},
-};
-template <>
-inline constexpr auto described<BlockTimes::Transfer> = Entries{
-    Field{"sent_bytes", &BlockTimes::Transfer::sent_bytes},
-    Field{"seconds", &BlockTimes::Transfer::seconds},
-};
+SHARDSWEEP_DESCRIBE(
+    BlockTimes, gpus, nodes, gemm_flops, gemm_peak_flops, attention_flops, memory_bandwidth);
+SHARDSWEEP_DESCRIBE(BlockTimes::Transfer, sent_bytes, seconds);
 template <>
 inline constexpr auto described<BlockRun> = Entries{
     Field{"trial_id", &BlockRun::trial},
@@ -246,8 +235,7 @@ Result<ExitCode> run_calibrate(const Session& session) {
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
   SHARDSWEEP_ASSIGN(const auto runs, measured(*reader, sweep));
   if (runs.empty()) {
-    say(fmt::format(
-        "No run of '{0}' measured anything. 'shardsweep results {0}' says why.", sweep));
+    say("No run of '{0}' measured anything. 'shardsweep results {0}' says why.", sweep);
     return ExitCode::failed;
   }
   std::vector<BlockTimes> times;
@@ -265,7 +253,7 @@ Result<ExitCode> run_calibrate(const Session& session) {
   for (const auto& check : checks)
     say(step_text(check));
   if (predicts_worse(checks)) say(std::string(worse));
-  say(fmt::format("Wrote {}.", file.string()));
+  say("Wrote {}.", file.string());
   return ExitCode::done;
 }
 
@@ -292,8 +280,7 @@ extern const Command command_calibrate{.name = "calibrate",
               "without.");
           grammar.option("--seq-len", own.seq_len, "TOKENS",
               "Tokens per sample. Default: 4096 on GPUs, 256 without.");
-          grammar.option("--micro-batch", own.micro_batch, "N", "Samples per timed block.")
-              .with_default();
+          grammar.option("--micro-batch", own.micro_batch, "N", "Samples per timed block.");
           grammar
               .option("--dtype", own.dtype, "DTYPE",
                   "Number format. Default: bf16 on GPUs, fp32 without.")

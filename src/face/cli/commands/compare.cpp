@@ -40,8 +40,7 @@ constexpr std::string_view by_sweep = "sweep";
 Result<double> limit_of(std::string_view text) {
   constexpr std::string_view prefix = "slower=";
   if (text.substr(0, prefix.size()) != prefix)
-    return fault(FaultKind::invalid_input,
-        fmt::format("--fail-on: '{}' is unknown. Write slower=2%.", text));
+    return fault(FaultKind::invalid_input, "--fail-on: '{}' is unknown. Write slower=2%.", text);
   return share_in_option(text.substr(prefix.size()), "--fail-on");
 }
 
@@ -73,9 +72,9 @@ Result<Side> side_of(
   SHARDSWEEP_ASSIGN(auto layouts, reader.layouts(selection_of(alone)));
   if (layouts.rows.empty()) {
     SHARDSWEEP_ASSIGN(const auto why, why_empty(reader, alone));
-    return fault(FaultKind::invalid_input, fmt::format("{} '{}': {}", by, name, why));
+    return fault(FaultKind::invalid_input, "{} '{}': {}", by, name, why);
   }
-  if (!layouts.note.empty()) say(fmt::format("{}: {}", name, layouts.note));
+  if (!layouts.note.empty()) say("{}: {}", name, layouts.note);
   return Side{name, std::move(layouts)};
 }
 
@@ -135,9 +134,7 @@ Result<ExitCode> run_compare(const Session& session) {
   CompareOptions own = options.of<CompareOptions>();
   SHARDSWEEP_ASSIGN(const double resolve, share_in_option(own.resolve, "--resolve"));
   double limit = 0;  // 0: no --fail-on
-  if (!own.fail_on.empty()) {
-    SHARDSWEEP_ASSIGN(limit, limit_of(own.fail_on));
-  }
+  if (!own.fail_on.empty()) SHARDSWEEP_SET(limit, limit_of(own.fail_on));
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
   SHARDSWEEP_ASSIGN(own.by, column_of(*reader, own.by));
   SHARDSWEEP_ASSIGN(const auto sides, sides_of(*reader, options, own, session));
@@ -175,25 +172,21 @@ extern const Command command_compare{.name = "compare",
           auto& own = grammar.own<CompareOptions>();
           grammar
               .option("names", options.names, "A B",
-                  "The two sides, the older one first: sweeps, or values of the column "
-                  "that --by names. With --against the second alone.")
+                  "The two sides, the older one first: sweeps, or values of the column that --by "
+                  "names. With --against the second alone.")
               .required()
               .times(1, 2);
           grammar.option("--against", own.against, "BASELINE",
-              "First side: what `baseline set` has kept under this name, or a file "
-              "of it (.jsonl).");
-          grammar
-              .option("--by", own.by, "COLUMN",
-                  "Column whose values the sides are: sweep, runner_version, code_hash, image, "
-                  "site (the cluster), or one of your vars.")
-              .with_default();
-          grammar
-              .option("--resolve", own.resolve, "SHARE",
-                  "A change that is certainly smaller than this is SAME.")
-              .with_default();
+              "First side: what `baseline set` has kept under this name, or a file of it "
+              "(.jsonl).");
+          grammar.option("--by", own.by, "COLUMN",
+              "Column whose values the sides are: sweep, runner_version, code_hash, image, "
+              "site (the cluster), or one of your vars.");
+          grammar.option("--resolve", own.resolve, "SHARE",
+              "A change that is certainly smaller than this is SAME.");
           grammar.option("--fail-on", own.fail_on, "slower=SHARE",
-              "Exit with 1 if a layout is SLOWER by this much or more, such as slower=2%. What "
-              "is UNDECIDED fails nothing; it is counted and named.");
+              "Exit with 1 if a layout is SLOWER by this much or more, such as slower=2%. What is "
+              "UNDECIDED fails nothing; it is counted and named.");
           grammar.flag("--winners", own.winners,
               "Print the fastest layout of each cell on both sides, not every layout.");
           grammar.where();

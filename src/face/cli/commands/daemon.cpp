@@ -63,8 +63,7 @@ Result<ExitCode> run_forget(const Session& session) {
   SHARDSWEEP_TRY(Reader::open(session.home.database));
   const auto copy = copy_of_another(session);
   if (!copy) {
-    say(fmt::format(
-        "All jobs of {} are its own: there is nothing to forget.", session.home.database.string()));
+    say("All jobs of {} are its own: there is nothing to forget.", session.home.database.string());
     return ExitCode::done;
   }
   SHARDSWEEP_TRY(be_daemon(session, {.forget_others = true}, {}));

@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // explain: where the step and the memory of one trial go.
 #include "cli/command.hpp"
-#include "cli/commands/known_runs.hpp"
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
 #include "show/explanation.hpp"
 #include "show/show_view.hpp"
 
 #include <shardsweep/load.hpp>
-
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -52,9 +49,9 @@ Result<ExitCode> run_explain(const Session& session) {
   SHARDSWEEP_ASSIGN(const auto count, reader->count(selection));
   if (count > most_explained) {
     return fault(FaultKind::invalid_input,
-        fmt::format("these names mean {} trials, and at most {} are explained at once. "
-                    "Name trials: `shardsweep results` and `best` print them.",
-            count, most_explained));
+        "these names mean {} trials, and at most {} are explained at once. Name trials: "
+        "`shardsweep results` and `best` print them.",
+        count, most_explained);
   }
   SHARDSWEEP_ASSIGN(const auto facts, reader->facts(selection));
   std::vector<Reader::Section> sections;
@@ -65,8 +62,7 @@ Result<ExitCode> run_explain(const Session& session) {
   auto style = table_style(session,
       {"part", "measured_ms", "predicted_ms", "measured_share", "predicted_share", "class",
           "measured_bytes", "predicted_bytes", "detail"});
-  SHARDSWEEP_TRY(print_result(sections_text(sections, style)));
-  return ExitCode::done;
+  return deliver(sections_text(sections, style));
 }
 
 }  // namespace

@@ -4,14 +4,11 @@
 #include "cli/commands/known_runs.hpp"
 #include "cli/commands/pages.hpp"
 #include "cli/grammar.hpp"
-#include "cli/printing.hpp"
 #include "explore/question.hpp"
-#include "report/explorer_page.hpp"
+#include "report/report_page.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/load.hpp>
-
-#include <fmt/format.h>
 
 #include <filesystem>
 #include <string>
@@ -32,11 +29,10 @@ Result<std::string> module_file(const Session& session, const char* name) {
   std::error_code ignored;
   if (!std::filesystem::exists(file, ignored))
     return fault(FaultKind::unavailable,
-        fmt::format("the planner was not compiled to WebAssembly: {} is missing. Build it with "
-                    "emscripten (Debian: scripts/packages explorer): cmake -B build "
-                    "-DSHARDSWEEP_EXPLORER=ON && cmake --build build. `shardsweep ui` has the "
-                    "explorer without it.",
-            file.string()));
+        "the planner was not compiled to WebAssembly: {} is missing. Build it with emscripten "
+        "(Debian: scripts/packages explorer): cmake -B build -DSHARDSWEEP_EXPLORER=ON && cmake "
+        "--build build. `shardsweep ui` has the explorer without it.",
+        file.string());
   return read_file(file, longest_module);
 }
 
@@ -57,9 +53,8 @@ Result<std::string> presets_json(const Session& session, const Words& from) {
     SHARDSWEEP_ASSIGN(const auto knowledge, knowledge_of(session, name, most_measured_runs));
     if (knowledge.family.empty())
       return fault(FaultKind::invalid_input,
-          fmt::format(
-              "'{}' is an imported table whose trainer is unknown: import it again with --family.",
-              name));
+          "'{}' is an imported table whose trainer is unknown: import it again with --family.",
+          name);
     learnt.push_back(question_of(knowledge));
   }
   return nlohmann::ordered_json{{"models", models}, {"clusters", clusters}, {"learnt", learnt}}
@@ -70,8 +65,7 @@ Result<ExitCode> run_explore(const Session& session) {
   const auto ending = std::filesystem::path(session.options.out).extension().string();
   if (!ending.empty() && ending != ".html" && ending != ".htm")
     return fault(FaultKind::invalid_input,
-        fmt::format("'{}': unknown file ending. The explorer is one page: use .html.",
-            session.options.out));
+        "'{}': unknown file ending. The explorer is one page: use .html.", session.options.out);
   SHARDSWEEP_ASSIGN(
       const auto presets, presets_json(session, session.options.of<ExploreOptions>().from));
   SHARDSWEEP_ASSIGN(const auto glue, module_file(session, "planner.js"));
@@ -97,8 +91,8 @@ extern const Command command_explore{.name = "explore",
         [](Grammar& grammar) {
           auto& own = grammar.own<ExploreOptions>();
           grammar.option("--from", own.from, "SWEEP",
-              "Put what these sweeps have measured into the page: their cluster's "
-              "rates, and each layout's speed and memory beside the prediction.");
+              "Put what these sweeps have measured into the page: their cluster's rates, and each "
+              "layout's speed and memory beside the prediction.");
           grammar.output();
         },
     .run = run_explore};

@@ -46,25 +46,9 @@ struct PullRequestRow {
 
 }  // namespace
 
-template <>
-inline constexpr auto described<PullRequestRow> = Entries{
-    Field{"model", &PullRequestRow::model},
-    Field{"seq_len", &PullRequestRow::seq_len},
-    Field{"gpus", &PullRequestRow::gpus},
-    Field{"trial", &PullRequestRow::trial},
-    Field{"job_id", &PullRequestRow::job_id},
-    Field{"layout", &PullRequestRow::layout},
-    Field{"state", &PullRequestRow::state},
-    Field{"outcome", &PullRequestRow::outcome},
-    Field{"mark", &PullRequestRow::mark},
-    Field{"mean_step_ms", &PullRequestRow::mean_step_ms},
-    Field{"train_step_ms", &PullRequestRow::train_step_ms},
-    Field{"tokens_per_s_per_gpu", &PullRequestRow::tokens_per_s_per_gpu},
-    Field{"tflops_per_gpu", &PullRequestRow::tflops_per_gpu},
-    Field{"loss", &PullRequestRow::loss},
-    Field{"peak_memory_bytes", &PullRequestRow::peak_memory_bytes},
-    Field{"dir", &PullRequestRow::dir},
-};
+SHARDSWEEP_DESCRIBE(PullRequestRow, model, seq_len, gpus, trial, job_id, layout, state, outcome,
+    mark, mean_step_ms, train_step_ms, tokens_per_s_per_gpu, tflops_per_gpu, loss,
+    peak_memory_bytes, dir);
 
 namespace {
 
@@ -158,14 +142,12 @@ Result<ExitCode> run_export(const Session& session) {
         FaultKind::invalid_input, "export: name a file, or give --format csv, json or markdown.");
   if (!file.empty() && options.format_given)
     return fault(FaultKind::invalid_input,
-        fmt::format(
-            "export: the ending of '{}' says its form. Leave --format out.", file.string()));
+        "export: the ending of '{}' says its form. Leave --format out.", file.string());
   if (!file.empty() && !rows && ending != ".db" && ending != ".sqlite") {
     return fault(FaultKind::invalid_input,
-        fmt::format("'{}': unknown file ending. Use .csv, .json or .md for the results, "
-                    ".db or .sqlite for a copy of the database, a name without an ending for a "
-                    "folder.",
-            file.string()));
+        "'{}': unknown file ending. Use .csv, .json or .md for the results, .db or .sqlite for a "
+        "copy of the database, a name without an ending for a folder.",
+        file.string());
   }
   if (!file.empty() && !rows && !options.where.empty()) {
     return fault(FaultKind::invalid_input,
@@ -178,8 +160,7 @@ Result<ExitCode> run_export(const Session& session) {
                                      : Format::markdown;
   if (file.empty()) {
     SHARDSWEEP_ASSIGN(const std::string text, export_text(*reader, options, format));
-    SHARDSWEEP_TRY(print_result(text));
-    return ExitCode::done;
+    return deliver(text);
   }
   if (rows) {
     SHARDSWEEP_ASSIGN(const std::string text,
@@ -188,7 +169,7 @@ Result<ExitCode> run_export(const Session& session) {
   } else {
     SHARDSWEEP_TRY(reader->export_to(file));
   }
-  say(fmt::format("Wrote {}.", file.string()));
+  say("Wrote {}.", file.string());
   return ExitCode::done;
 }
 
@@ -208,13 +189,11 @@ extern const Command command_export{.name = "export",
           Options& options = grammar.options();
           grammar.option("file", options.file, "FILE",
               "File to write: .csv, .json (the results), .md (a table for pull requests), "
-              "trace.json or NAME.trace.json (a timeline for Perfetto), "
-              ".db or .sqlite (everything). A name without an ending, or a folder that is "
-              "there: "
-              "a folder of JSON lines for git. Default: standard output.");
+              "trace.json or NAME.trace.json (a timeline for Perfetto), .db or .sqlite "
+              "(everything). A name without an ending, or a folder that is there: a folder of JSON "
+              "lines for git. Default: standard output.");
           grammar.option("names", options.names, "NAME",
-              "Sweeps, for a folder. Default: all that have a result, and the "
-              "baselines.");
+              "Sweeps, for a folder. Default: all that have a result, and the baselines.");
           grammar.form(
               "Format if no file is given: csv, json or markdown.", {"csv", "json", "markdown"});
           grammar.where();

@@ -38,8 +38,8 @@ Result<std::string> size_axis(const Session& session, const SweepSpec& spec) {
   const auto& asked = own == "gpus" ? options.asked.gpus : options.asked.nodes;
   const auto& other = own == "gpus" ? options.asked.nodes : options.asked.gpus;
   if (asked.empty() || !other.empty())
-    return fault(FaultKind::invalid_input,
-        fmt::format("'{0}' sets {1}: give --{1}, such as --{1} 16,32.", spec.name, own));
+    return fault(FaultKind::invalid_input, "'{0}' sets {1}: give --{1}, such as --{1} 16,32.",
+        spec.name, own);
   return fmt::format("{}.{}", has(spec.axes, own) ? "axes" : "constants", own);
 }
 
@@ -51,8 +51,7 @@ std::string why_no_layout(
   if (left_out.size() == 1 && left_out.contains("gpus")) {
     const auto most = sweep.cluster.gpus_per_node;
     return fmt::format(
-        "{} has {}{}, and '{}' stays on one node: use --gpus up to {}, or ask about a larger "
-        "node "
+        "{} has {}{}, and '{}' stays on one node: use --gpus up to {}, or ask about a larger node "
         "with --set cluster.gpus_per_node={}.",
         sweep.cluster.name, counted(most, sweep.cluster.gpu.empty() ? "slot" : "GPU"),
         sweep.cluster.this_machine ? "" : " per node", sweep.name, most, size);
@@ -209,9 +208,9 @@ SweepSpec sweep_of(const Target& target) {
 void say_how_sure(const std::vector<ExtrapolatedCell>& cells) {
   for (const ExtrapolatedCell& cell : cells) {
     if (cell.test.runs > 0) continue;
-    say("These intervals come from the time model alone; this sweep's runs can't test "
-        "them. A test needs 19 runs of one size, and runs of a smaller size that is no further "
-        "from it than these sizes are from your runs.");
+    say("These intervals come from the time model alone; this sweep's runs can't test them. A test "
+        "needs 19 runs of one size, and runs of a smaller size that is no further from it than "
+        "these sizes are from your runs.");
     return;
   }
   say("95 % intervals, from how well this sweep's small jobs predict its large ones.");
@@ -236,9 +235,8 @@ Result<ExitCode> run_extrapolate(const Session& session) {
   const auto cells = extrapolate(cluster, Predictor(cluster, family), known.runs, points);
   if (cells.empty())
     return fault(FaultKind::invalid_input,
-        fmt::format("'{}' has measured every layout of these sizes. 'shardsweep best' "
-                    "prints the fastest.",
-            known.spec.name));
+        "'{}' has measured every layout of these sizes. 'shardsweep best' prints the fastest.",
+        known.spec.name);
   const auto guesses = guesses_of(cells, targets, static_cast<std::size_t>(options.asked.top));
   auto view = guess_view();
   const bool for_people = is_for_people(session.options.format);
@@ -258,16 +256,14 @@ Result<ExitCode> run_extrapolate(const Session& session) {
   const Target& check = cheapest(cells, targets);
   const double gpu_hours = check.trial->prediction.attempt_s * check.trial->point.gpus / hour_s;
   if (options.out.empty()) {
-    say(
-        fmt::format("One run tests them: {} on {} GPUs, about {:.2g} GPU-hours. --write FILE "
-                    "makes a sweep of it.",
-            layout_text(check.trial->point), check.trial->point.gpus, gpu_hours));
+    say("One run tests them: {} on {} GPUs, about {:.2g} GPU-hours. --write FILE makes a sweep of "
+        "it.",
+        layout_text(check.trial->point), check.trial->point.gpus, gpu_hours);
     return ExitCode::done;
   }
   SHARDSWEEP_TRY(write_new_file(options.out, explain_sweep(sweep_of(check))));
-  say(fmt::format("Wrote {}: {} on {} GPUs, about {:.2g} GPU-hours. Next: shardsweep submit {}",
-      options.out, layout_text(check.trial->point), check.trial->point.gpus, gpu_hours,
-      options.out));
+  say("Wrote {}: {} on {} GPUs, about {:.2g} GPU-hours. Next: shardsweep submit {}", options.out,
+      layout_text(check.trial->point), check.trial->point.gpus, gpu_hours, options.out);
   return ExitCode::done;
 }
 
@@ -288,10 +284,8 @@ extern const Command command_extrapolate{.name = "extrapolate",
           grammar.option(
               "--gpus", options.asked.gpus, "N", "Numbers of GPUs, if the sweep sets gpus.");
           grammar.option("--set", options.set, "KEY=VALUE",
-              "Override a value of the sweep, such as cluster.gpus_per_node=8. "
-              "Repeatable.");
+              "Override a value of the sweep, such as cluster.gpus_per_node=8. Repeatable.");
           grammar.option("--top", options.asked.top, "N", "Layouts to show of each cell.")
-              .with_default()
               .whole_number(1, most_layouts);
           grammar.option("--write", options.out, "FILE",
               "Write a sweep file of one trial that tests the nearest guess.");

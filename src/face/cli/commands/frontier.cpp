@@ -3,7 +3,6 @@
 #include "show/frontier.hpp"
 
 #include "cli/command.hpp"
-#include "cli/commands/page_input.hpp"
 #include "cli/commands/pages.hpp"
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
@@ -11,7 +10,7 @@
 #include "picture/svg.hpp"
 #include "report/frontier_picture.hpp"
 
-#include <shardsweep/png.hpp>
+#include <shardsweep/drawing.hpp>
 
 #include <algorithm>
 #include <array>
@@ -98,7 +97,6 @@ extern const Command command_frontier{.name = "frontier",
           grammar
               .option("--by", grammar.own<FrontierOptions>().by, "COST",
                   "Cost to compare speed with: memory of a GPU within a cell, or nodes.")
-              .with_default()
               .one_of({"memory", "nodes"});
         },
     .run = run_frontier,

@@ -88,7 +88,7 @@ std::vector<fs::path> old_paths(const Home& home, double older_than_s) {
     std::error_code error;
     if (fs::is_symlink(folder, error)) {
       // A link may lead to other things than ours.
-      say(fmt::format("{} is a link: gc leaves alone what it leads to.", folder.string()));
+      say("{} is a link: gc leaves alone what it leads to.", folder.string());
       continue;
     }
     error.clear();
@@ -161,8 +161,8 @@ Result<ExitCode> remove_garbage(const std::vector<Garbage>& garbage) {
     if (gone) removed.push_back(one);
     if (!gone) kept += (kept.empty() ? "" : "\n") + gone.error().what;
   }
-  say(fmt::format("Removed {} files and folders ({}). The database keeps every row.",
-      grouped(static_cast<std::int64_t>(removed.size())), size_text(total_bytes(removed))));
+  say("Removed {} files and folders ({}). The database keeps every row.",
+      grouped(static_cast<std::int64_t>(removed.size())), size_text(total_bytes(removed)));
   if (!kept.empty()) return fault(FaultKind::unavailable, kept);
   return ExitCode::done;
 }
@@ -173,12 +173,11 @@ Result<ExitCode> run_gc(const Session& session) {
   const auto size = size_text(total_bytes(garbage));
   const auto count = grouped(static_cast<std::int64_t>(garbage.size()));
   if (!session.options.of<GarbageOptions>().remove) {
-    say(garbage.empty()
-            ? fmt::format("No ended attempt has files older than {}.",
-                  session.options.of<GarbageOptions>().older_than)
-            : fmt::format("{} files and folders ({}) can be removed. --remove removes them; "
-                          "--verbose lists them.",
-                  count, size));
+    say(garbage.empty() ? fmt::format("No ended attempt has files older than {}.",
+                              session.options.of<GarbageOptions>().older_than)
+                        : fmt::format("{} files and folders ({}) can be removed. --remove removes "
+                                      "them; --verbose lists them.",
+                              count, size));
     return ExitCode::done;
   }
   return remove_garbage(garbage);
@@ -195,10 +194,8 @@ extern const Command command_gc{.name = "gc",
     .declare =
         [](Grammar& grammar) {
           auto& own = grammar.own<GarbageOptions>();
-          grammar
-              .option(
-                  "--older-than", own.older_than, "AGE", "Keep younger files: 30d, 12h, 5min, 0s.")
-              .with_default();
+          grammar.option(
+              "--older-than", own.older_than, "AGE", "Keep younger files: 30d, 12h, 5min, 0s.");
           grammar.flag("--remove", own.remove, "Remove them.");
           grammar.flag("--verbose", own.verbose, "List each file and folder.");
           grammar.format();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // heatmap: a metric over two axes, as text, as a picture, as a page.
 #include "cli/command.hpp"
-#include "cli/commands/page_input.hpp"
+#include "cli/commands/pages.hpp"
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
 #include "cli/terminal.hpp"
@@ -12,9 +12,8 @@
 #include "show/cell_text.hpp"
 #include "show/heatmap_view.hpp"
 #include "show/pivot.hpp"
-#include "text/numbers.hpp"
 
-#include <shardsweep/png.hpp>
+#include <shardsweep/drawing.hpp>
 
 #include <fmt/format.h>
 
@@ -63,9 +62,8 @@ Result<std::vector<Heatmap>> heatmaps_of(Reader& reader, const Options& options)
   SHARDSWEEP_ASSIGN(const auto values, reader.values(request.selection, own.facet));
   if (values.size() > most_facets) {
     return fault(FaultKind::invalid_input,
-        fmt::format("{} has {} values. A heatmap for each of at most {} is shown; "
-                    "select fewer with --where.",
-            own.facet, values.size(), most_facets));
+        "{} has {} values. A heatmap for each of at most {} is shown; select fewer with --where.",
+        own.facet, values.size(), most_facets);
   }
   const auto where = request.selection.where;
   for (const auto& value : values) {
@@ -103,14 +101,7 @@ Result<std::string> text_of(const Session& session, const Options& options, Read
     if (options.picture == PictureForm::png) return png_bytes(drawing, options.png_width);
     return svg_text(drawing, SvgUse::file);
   }
-  switch (options.picture) {
-    case PictureForm::html:
-      return page_of(session, options, reader, heatmaps);
-    case PictureForm::svg:
-    case PictureForm::png:
-    case PictureForm::none:
-      break;
-  }
+  if (options.picture == PictureForm::html) return page_of(session, options, reader, heatmaps);
   const bool unlimited = options.wide || !options.out.empty();
   return heatmap_text(heatmaps,
       {.format = options.format,
@@ -151,15 +142,13 @@ extern const Command command_heatmap{.name = "heatmap",
           grammar.versions();
           grammar.format({"svg", "png", "html"});
           grammar.output();
-          grammar.option("--rows", own.rows, "AXIS", "Axis of the rows.").with_default();
+          grammar.option("--rows", own.rows, "AXIS", "Axis of the rows.");
           grammar.option("--cols", own.cols, "AXIS",
               "Axis of the columns. Default: nodes, or gpus if the sweep sets gpus.");
-          grammar.option("--value", own.value, "METRIC", "Metric to show, or outcome.")
-              .with_default();
+          grammar.option("--value", own.value, "METRIC", "Metric to show, or outcome.");
           grammar
               .option("--aggregate", own.aggregate, "WORD",
                   "What a cell shows of its layouts: best, median, p90 or count.")
-              .with_default()
               .one_of({"best", "median", "p90", "count"});
           grammar.option("--facet", own.facet, "COLUMN",
               "Column with a heatmap of its own for each of its values.");

@@ -5,7 +5,7 @@
 #include "cli/grammar.hpp"
 #include "cli/session.hpp"
 
-#include <shardsweep/reference.hpp>
+#include <shardsweep/load.hpp>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -31,8 +31,7 @@ Result<ExitCode> run_help(const Session& session) {
     const std::string& topic = options.names.front();
     text = options.help.markdown ? reference_markdown(reference_of(topic)) : topic_text(topic);
   }
-  SHARDSWEEP_TRY(print_result(text));
-  return ExitCode::done;
+  return deliver(text);
 }
 
 }  // namespace

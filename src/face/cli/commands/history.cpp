@@ -3,16 +3,13 @@
 #include "show/history.hpp"
 
 #include "cli/command.hpp"
-#include "cli/commands/history_output.hpp"
-#include "cli/commands/page_input.hpp"
 #include "cli/commands/pages.hpp"
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
 #include "cli/terminal.hpp"
 #include "picture/svg.hpp"
-#include "report/history_page.hpp"
-#include "show/cell_text.hpp"
-#include "sweep/vars_text.hpp"
+#include "report/report_page.hpp"
+#include "sweep/layout_text.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/results.hpp>
@@ -25,7 +22,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -83,8 +79,7 @@ Result<HistoryScope> history_asked(Reader& reader, const Options& options) {
     } else {
       SHARDSWEEP_ASSIGN(const auto trials, reader.trials({.names = {name}, .hidden = true}));
       if (trials.empty())
-        return fault(FaultKind::invalid_input,
-            fmt::format("'{}' names no sweep, model, layout or trial", name));
+        return fault(FaultKind::invalid_input, "'{}' names no sweep, model, layout or trial", name);
       add_condition(any, like_trial(trials.front()));
       asked.of = HistoryOf::layout;
     }
@@ -123,25 +118,13 @@ struct ReplacedRun {
 
 }  // namespace
 
-template <>
-inline constexpr auto described<ReplacedRun> = Entries{
-    Field{"trial_id", &ReplacedRun::trial_id},
-    Field{"speed", &ReplacedRun::speed},
-};
+SHARDSWEEP_DESCRIBE(ReplacedRun, trial_id, speed);
 
 template <>
 inline constexpr auto described<MeasuredRow> = Entries{
     Part{&MeasuredRow::run},
-    Field{"vars", &MeasuredRow::vars},
-    Field{"runner_version", &MeasuredRow::runner_version},
-    Field{"software", &MeasuredRow::software},
-    Field{"hosts", &MeasuredRow::hosts},
-    Field{"settings", &MeasuredRow::settings},
-    Field{"code_hash", &MeasuredRow::code_hash},
-    Field{"image_digest", &MeasuredRow::image_digest},
-    Field{"mark", &MeasuredRow::mark},
-    Field{"train_step_ms_spread", &MeasuredRow::train_step_ms_spread},
-    Field{"steps", &MeasuredRow::steps},
+    SHARDSWEEP_FIELDS(MeasuredRow, vars, runner_version, software, hosts, settings, code_hash,
+        image_digest, mark, train_step_ms_spread, steps),
 };
 
 namespace {
@@ -226,15 +209,10 @@ Result<std::string> history_html(const Session& session) {
 
 Result<ExitCode> show_history(const Session& session, const Options& options,
     const History& history, bool points, Table (*shape)(const Table&)) {
-  switch (options.picture) {
-    case PictureForm::svg:
-      return deliver(svg_text(history_picture(history), SvgUse::file), options.out);
-    case PictureForm::html:
-      return deliver(history_page(history, made_text(session)), options.out);
-    case PictureForm::png:
-    case PictureForm::none:
-      break;
-  }
+  if (options.picture == PictureForm::svg)
+    return deliver(svg_text(history_picture(history), SvgUse::file), options.out);
+  if (options.picture == PictureForm::html)
+    return deliver(history_page(history, made_text(session)), options.out);
   const bool for_machines = options.format == Format::csv || options.format == Format::json;
   const bool utf8 = !options.out.empty() || terminal_of(STDOUT_FILENO).utf8;
   Table table = for_machines || points ? history_points(history) : history_table(history, utf8);
@@ -263,16 +241,14 @@ extern const Command command_history{.name = "history",
           Options& options = grammar.options();
           auto& own = grammar.own<HistoryOptions>();
           grammar.option("names", options.names, "NAME",
-              "Models, layouts, sweeps or trials. A trial means its layout, whenever "
-              "and by whatever software it ran. Default: everything that was "
-              "measured.");
+              "Models, layouts, sweeps or trials. A trial means its layout, whenever and by "
+              "whatever software it ran. Default: everything that was measured.");
           grammar
               .option("--of", own.of, "WHAT",
-                  "What a series is of: cell (its best layout under each software) or "
-                  "layout (each run). Default: cell; layout if one is named.")
+                  "What a series is of: cell (its best layout under each software) or layout (each "
+                  "run). Default: cell; layout if one is named.")
               .one_of({"cell", "layout"});
-          grammar.option("--resolve", own.resolve, "SHARE", "A change smaller than this is SAME.")
-              .with_default();
+          grammar.option("--resolve", own.resolve, "SHARE", "A change smaller than this is SAME.");
           grammar.flag("--points", own.points,
               "Print a row for each measurement with its verdict, as csv and json do.");
           grammar.where();

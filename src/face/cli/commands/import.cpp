@@ -7,6 +7,7 @@
 #include "cli/printing.hpp"
 #include "table/imported_trials.hpp"
 #include "text/characters.hpp"
+#include "text/pieces.hpp"
 
 #include <shardsweep/imported.hpp>
 #include <shardsweep/load.hpp>
@@ -30,17 +31,14 @@ Result<RecordedFormat> format_of(const std::string& word) {
   for (std::size_t i = 0; i < recorded_format_words.size(); ++i) {
     if (recorded_format_words[i] == word) return static_cast<RecordedFormat>(i);
   }
-  return fault(FaultKind::invalid_input,
-      fmt::format("--from {}: unknown kind of table; the kinds are {}", word,
-          fmt::join(recorded_format_words, ", ")));
+  return fault(FaultKind::invalid_input, "--from {}: unknown kind of table; the kinds are {}", word,
+      fmt::join(recorded_format_words, ", "));
 }
 
 tl::unexpected<Fault> refuse_without_family() {
-  std::string names;
-  for (const auto& each : families())
-    names += fmt::format("{}{}", names.empty() ? "" : ", ", each.name);
+  const auto names = join_texts(families(), ", ", &Family::name);
   return fault(FaultKind::invalid_input,
-      fmt::format("--family is missing: give the family of the table's trainer: {}", names));
+      "--family is missing: give the family of the table's trainer: {}", names);
 }
 
 /// A name that can stand wherever a sweep is named, of the file's own.
@@ -50,9 +48,9 @@ Result<std::string> sweep_name_of(const Options& options) {
   std::string name = said ? own.name : std::filesystem::path(options.file).stem().string();
   if (is_name(name)) return name;
   return fault(FaultKind::invalid_input,
-      fmt::format("{} '{}': a sweep's name has letters, digits and '._-', begins with "
-                  "a letter or digit, and has at most 64 characters{}",
-          said ? "--name" : "the file's name", name, said ? "" : ": give --name"));
+      "{} '{}': a sweep's name has letters, digits and '._-', begins with a letter or digit, and "
+      "has at most 64 characters{}",
+      said ? "--name" : "the file's name", name, said ? "" : ": give --name");
 }
 
 Result<ExitCode> run_import(const Session& session) {
@@ -64,9 +62,8 @@ Result<ExitCode> run_import(const Session& session) {
   SHARDSWEEP_ASSIGN(
       const auto input, read_recorded_input(session, asked.from, FamilyNeed::may_be_unknown));
   if (input.sweep.runs.empty()) {
-    return fault(FaultKind::invalid_input,
-        fmt::format("{}: no row{}", session.options.file,
-            session.options.where.empty() ? "" : " matches --where"));
+    return fault(FaultKind::invalid_input, "{}: no row{}", session.options.file,
+        session.options.where.empty() ? "" : " matches --where");
   }
   const auto imported = imported_trials(input.sweep,
       {.name = name,
@@ -78,8 +75,7 @@ Result<ExitCode> run_import(const Session& session) {
   SHARDSWEEP_TRY(write_imported(inbox, imported));
   SHARDSWEEP_ASSIGN(
       const Answer answer, ask_writer(session, {.verb = Verb::submit, .inbox = inbox.string()}));
-  SHARDSWEEP_TRY(print_result(import_text(name, answer, session.options.format, "table")));
-  return ExitCode::done;
+  return deliver(import_text(name, answer, session.options.format, "table"));
 }
 
 }  // namespace
@@ -98,9 +94,7 @@ Result<RecordedInput> read_recorded_input(
   SHARDSWEEP_ASSIGN(input.cluster, load_cluster(cluster, session.installation.presets));
   const auto family = options.asked.family.empty() && nanotron ? "nanotron" : options.asked.family;
   if (family.empty() && need == FamilyNeed::must_be_said) return refuse_without_family();
-  if (!family.empty()) {
-    SHARDSWEEP_ASSIGN(input.family, find_family(family));
-  }
+  if (!family.empty()) SHARDSWEEP_SET(input.family, find_family(family));
   SHARDSWEEP_ASSIGN(input.sweep,
       read_recorded(options.file,
           {.format = format,
@@ -114,14 +108,13 @@ void declare_recorded(Grammar& grammar, std::string& from, const char* file) {
   Options& options = grammar.options();
   grammar.option("file", options.file, "FILE", file).required();
   grammar.option("--from", from, "KIND", "Kind of table: csv (our column names) or nanotron.")
-      .with_default()
       .offers({"csv", "nanotron"});
   grammar.option("--cluster", options.asked.cluster, "PRESET",
       "Preset of the cluster of these runs. Default for nanotron: h100-8x.");
   grammar.family("Family of the trainer. Default for nanotron: nanotron.");
   grammar.where(
-      "Only rows for which this expression holds. It may use axes, model shape, outcome, "
-      "metrics, software_version and the table's columns.");
+      "Only rows for which this expression holds. It may use axes, model shape, outcome, metrics, "
+      "software_version and the table's columns.");
   grammar.format();
 }
 

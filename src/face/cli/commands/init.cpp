@@ -31,8 +31,7 @@ struct InitOptions {
 Result<std::string> said_by(const std::vector<std::string>& argv) {
   SHARDSWEEP_ASSIGN(const CommandOutput output, run_command(argv, {}));
   if (output.exit_code == 0) return output.out;
-  return fault(FaultKind::unavailable,
-      fmt::format("'{}' failed: {}", argv.front(), output.err.substr(0, 300)));
+  return fault(FaultKind::unavailable, "'{}' failed: {}", argv.front(), output.err.substr(0, 300));
 }
 
 std::string this_host() {
@@ -47,8 +46,8 @@ std::string asking_script(const Session& session) {
 Result<slurm::Cluster> ask_cluster(const Session& session) {
   if (find_on_path("sinfo").empty()) {
     return fault(FaultKind::unavailable,
-        "no sinfo is on PATH: run 'shardsweep init' on a login node of a Slurm "
-        "cluster. Sweeps of this machine need no site file.");
+        "no sinfo is on PATH: run 'shardsweep init' on a login node of a Slurm cluster. Sweeps of "
+        "this machine need no site file.");
   }
   slurm::Cluster cluster;
   cluster.login_host = this_host();
@@ -80,8 +79,8 @@ Result<slurm::Machine> ask_a_node(const Session& session, const slurm::Cluster& 
 
 Fault exists_already(const fs::path& file) {
   return {FaultKind::invalid_input,
-      fmt::format("'{0}' exists already and is kept. Name another file, or print what would "
-                  "be written: shardsweep init -",
+      fmt::format("'{0}' exists already and is kept. Name another file, or print what would be "
+                  "written: shardsweep init -",
           file.string())};
 }
 
@@ -99,14 +98,11 @@ Result<ExitCode> run_init(const Session& session) {
   const std::string text = slurm::site_file_text(cluster);
   // The loader has to accept the text before it is written.
   SHARDSWEEP_TRY(load_site_text(text, "init"));
-  if (file == "-") {
-    SHARDSWEEP_TRY(print_result(text));
-    return ExitCode::done;
-  }
+  if (file == "-") return deliver(text);
   if (file.has_parent_path()) fs::create_directories(file.parent_path(), error);
   SHARDSWEEP_ASSIGN(const bool made, create_file(file.string(), text));
   if (!made) return tl::unexpected<Fault>(exists_already(file));
-  say(fmt::format("Wrote {}. 'shardsweep doctor --on-a-node' checks it.", file.string()));
+  say("Wrote {}. 'shardsweep doctor --on-a-node' checks it.", file.string());
   return ExitCode::done;
 }
 

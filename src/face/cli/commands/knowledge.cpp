@@ -61,10 +61,9 @@ Result<OwnKnowledge> own_knowledge(
 
 void say_left_out(const OwnKnowledge& own) {
   if (own.without.empty()) return;
-  say(
-      fmt::format("Sweeps not exported: {}. Their trainer is of no known family: only a name tells "
-                  "it, and exported files hold no names.",
-          fmt::join(own.without, ", ")));
+  say("Sweeps not exported: {}. Their trainer is of no known family: only a name tells it, and "
+      "exported files hold no names.",
+      fmt::join(own.without, ", "));
 }
 
 Result<ExitCode> export_knowledge(const Session& session, const std::string& file) {
@@ -77,13 +76,10 @@ Result<ExitCode> export_knowledge(const Session& session, const std::string& fil
     return fault(FaultKind::invalid_input,
         "nothing to export: no sweep has a run that another sweep can learn from");
   const auto text = knowledge_text(own.file);
-  if (file.empty()) {
-    SHARDSWEEP_TRY(print_result(text));
-    return ExitCode::done;
-  }
+  if (file.empty()) return deliver(text);
   SHARDSWEEP_TRY(write_file_durably(file, text));
-  say(fmt::format("Wrote {}: {} of {}.", file, counted(std::ssize(own.file.runs), "run"),
-      counted(std::ssize(own.sweeps), "sweep")));
+  say("Wrote {}: {} of {}.", file, counted(std::ssize(own.file.runs), "run"),
+      counted(std::ssize(own.sweeps), "sweep"));
   return ExitCode::done;
 }
 
@@ -98,15 +94,11 @@ Result<ExitCode> import_knowledge(const Session& session, const std::string& fil
       const Answer answer, ask_writer(session, {.verb = Verb::learn, .inbox = copy.string()}));
   const std::vector<Value> row{
       answer.document, answer.counts.at("runs"), answer.counts.at("fresh")};
-  if (session.options.format != Format::table) {
-    SHARDSWEEP_TRY(
-        print_result(table_text({{"knowledge", "runs", "fresh"}, {row}}, session.options.format)));
-    return ExitCode::done;
-  }
-  SHARDSWEEP_TRY(print_result(
+  if (session.options.format != Format::table)
+    return deliver(table_text({{"knowledge", "runs", "fresh"}, {row}}, session.options.format));
+  return deliver(
       fmt::format("{}: {}{}\n", answer.document, counted(answer.counts.at("runs"), "run"),
-          answer.counts.at("fresh") == 0 ? ", imported before" : "")));
-  return ExitCode::done;
+          answer.counts.at("fresh") == 0 ? ", imported before" : ""));
 }
 
 Result<ExitCode> forget_knowledge(const Session& session, const std::vector<std::string>& names) {
@@ -228,13 +220,12 @@ Result<ExitCode> run_knowledge(const Session& session) {
     return forget_knowledge(session, names);
   }
   if (own.action == "import" ? names.size() != 1 : names.size() > 1)
-    return fault(FaultKind::invalid_input,
-        fmt::format("knowledge {} takes {} file", own.action,
-            own.action == "import" ? "exactly one" : "at most one"));
+    return fault(FaultKind::invalid_input, "knowledge {} takes {} file", own.action,
+        own.action == "import" ? "exactly one" : "at most one");
   if (own.action == "import") return import_knowledge(session, names.front());
   if (own.action == "export") return export_knowledge(session, names.empty() ? "" : names.front());
   if (!names.empty())
-    return fault(FaultKind::invalid_input, fmt::format("knowledge {} takes no file", own.action));
+    return fault(FaultKind::invalid_input, "knowledge {} takes no file", own.action);
   return own.action == "axes" ? list_axes(session) : list_knowledge(session);
 }
 
@@ -254,15 +245,13 @@ extern const Command command_knowledge{.name = "knowledge",
           auto& own = grammar.own<KnowledgeOptions>();
           grammar
               .option("action", own.action, "ACTION",
-                  "list shows what this database knows, axes how fast layouts ran over "
-                  "predicted speeds, export writes what its sweeps have measured as lines of "
-                  "JSON without names, import takes such a file in, forget drops one.")
-              .with_default()
+                  "list shows what this database knows, axes how fast layouts ran over predicted "
+                  "speeds, export writes what its sweeps have measured as lines of JSON without "
+                  "names, import takes such a file in, forget drops one.")
               .one_of({"list", "axes", "export", "import", "forget"});
           grammar.option("names", grammar.options().names, "FILE",
               "export: file to write (else standard output). import: file to read. forget: names "
-              "that "
-              "'list' shows.");
+              "that 'list' shows.");
           grammar
               .option("--sweep", own.sweeps, "NAME",
                   "export: this sweep; may be given several times. Default: all.")

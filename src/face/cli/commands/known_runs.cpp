@@ -83,8 +83,7 @@ class RunsOfLayouts {
 
 tl::unexpected<Fault> nothing_measured(const std::string& name) {
   return fault(FaultKind::invalid_input,
-      fmt::format(
-          "'{0}' has no measurement yet. 'shardsweep status {0}' says what it waits for.", name));
+      "'{0}' has no measurement yet. 'shardsweep status {0}' says what it waits for.", name);
 }
 
 /// The place of a shape among them, where it is put if it is new.
@@ -142,9 +141,9 @@ Result<KnownRuns> known_runs(const Session& session, const std::string& name) {
   auto spec = load_sweep_text(known.text, name, {session.installation.presets, {}});
   if (!spec)
     return fault(FaultKind::invalid_input,
-        fmt::format("'{}' is an imported table: it has no sweep file that says which "
-                    "layouts other numbers of nodes have.",
-            name));
+        "'{}' is an imported table: it has no sweep file that says which layouts other numbers of "
+        "nodes have.",
+        name);
   known.spec = *std::move(spec);
   SHARDSWEEP_ASSIGN(const auto rows, reader->search_rows(name, known.spec));
   for (const SearchRow& row : rows) {

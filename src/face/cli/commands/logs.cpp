@@ -52,14 +52,12 @@ Result<std::optional<AttemptPlace>> find_attempt(Reader& reader, const std::stri
   SHARDSWEEP_ASSIGN(auto named, reader.attempts(name));
   if (named.is_sweep) {
     return fault(FaultKind::invalid_input,
-        fmt::format("'{}' is a sweep. Name one of its trials: `shardsweep results {}` "
-                    "lists them.",
-            name, name));
+        "'{}' is a sweep. Name one of its trials: `shardsweep results {}` lists them.", name, name);
   }
   if (named.trials.size() > 1) {
     return fault(FaultKind::invalid_input,
-        fmt::format("'{}' is the name of several trials: {}. Name one as SWEEP/TRIAL.", name,
-            fmt::join(named.trials, ", ")));
+        "'{}' is the name of several trials: {}. Name one as SWEEP/TRIAL.", name,
+        fmt::join(named.trials, ", "));
   }
   if (named.attempts.empty()) return std::optional<AttemptPlace>();
   return std::optional(named.attempts.back());
@@ -86,8 +84,8 @@ Result<LogChoice> choice_of(const Options& options) {
   const bool number = rank && *rank >= 0;
   if (number) choice.rank = *rank;
   if (!number && !choice.all) {
-    return fault(FaultKind::invalid_input,
-        fmt::format("--rank {}: not a rank. Give a number from 0, or all.", own.rank));
+    return fault(
+        FaultKind::invalid_input, "--rank {}: not a rank. Give a number from 0, or all.", own.rank);
   }
   if (!choice.file.empty())
     return fault(FaultKind::invalid_input, "Give --rank or --file, not both.");
@@ -126,8 +124,8 @@ Fault nothing_found(
     const AttemptPlace& attempt, const std::vector<AttemptFile>& files, const LogChoice& choice) {
   if (files.empty() && attempt.state == State::ended) {
     return {FaultKind::unavailable,
-        fmt::format("The files of {} are gone: {}.tar was removed, for example by `shardsweep "
-                    "gc --remove`. `shardsweep show {}` prints its row of the database.",
+        fmt::format("The files of {} are gone: {}.tar was removed, for example by `shardsweep gc "
+                    "--remove`. `shardsweep show {}` prints its row of the database.",
             name_of(attempt), attempt.dir, attempt.trial)};
   }
   const auto logs = logs_of(files);
@@ -158,9 +156,8 @@ class LogStream {
       std::int64_t lines, const Secrets& secrets) {
     SHARDSWEEP_ASSIGN(auto reader, AttemptFileReader::open(file));
     std::uint64_t begin = 0;
-    if (lines >= 0) {
-      SHARDSWEEP_ASSIGN(begin, begin_of_last_lines(reader, static_cast<std::uint64_t>(lines)));
-    }
+    if (lines >= 0)
+      SHARDSWEEP_SET(begin, begin_of_last_lines(reader, static_cast<std::uint64_t>(lines)));
     return LogStream(std::move(reader), LogText(std::move(prefix), visible), begin, secrets);
   }
   /// Prints what there is by now.
@@ -195,8 +192,8 @@ void tell_others(const AttemptPlace& attempt, const std::vector<AttemptFile>& fi
     const std::vector<AttemptFile>& chosen, const LogChoice& choice) {
   const auto logs = logs_of(files);
   if (choice.all || choice.rank || !choice.file.empty() || logs.size() < 2) return;
-  say(fmt::format("{}: rank {} of {}. --rank N or --rank all prints the others.", name_of(attempt),
-      rank_of_log(chosen.front().name).value_or(0), logs.size()));
+  say("{}: rank {} of {}. --rank N or --rank all prints the others.", name_of(attempt),
+      rank_of_log(chosen.front().name).value_or(0), logs.size());
 }
 
 Result<ExitCode> list_files(const std::vector<AttemptFile>& files, Format format) {
@@ -204,8 +201,7 @@ Result<ExitCode> list_files(const std::vector<AttemptFile>& files, Format format
   table.columns = {"file", "size_bytes"};
   for (const AttemptFile& file : files)
     table.rows.push_back({file.name, static_cast<std::int64_t>(file.size)});
-  SHARDSWEEP_TRY(print_result(table_text(table, format)));
-  return ExitCode::done;
+  return deliver(table_text(table, format));
 }
 
 /// Prints what the attempt writes until it has ended.
@@ -250,9 +246,8 @@ class LogFollower {
     }
     SHARDSWEEP_ASSIGN(const auto files, files_of(session_, *attempt_));
     // The rank to print is settled when the first one has a file.
-    if (streams_.empty()) {
-      SHARDSWEEP_ASSIGN(secrets_, read_secrets(session_.home.secrets_of(attempt_->sweep)));
-    }
+    if (streams_.empty())
+      SHARDSWEEP_SET(secrets_, read_secrets(session_.home.secrets_of(attempt_->sweep)));
     const auto chosen =
         streams_.empty() || choice_.all ? chosen_files(files, choice_) : std::vector<AttemptFile>();
     for (const AttemptFile& file : chosen) {
@@ -279,16 +274,15 @@ class LogFollower {
   }
 
   Result<void> tell_waiting(const std::string& name) {
-    if (!std::exchange(told_, true))
-      say(fmt::format("Waiting for the first attempt of {} to begin.", name));
+    if (!std::exchange(told_, true)) say("Waiting for the first attempt of {} to begin.", name);
     return {};
   }
 
   Result<ExitCode> end() {
     for (auto& [file, stream] : streams_)
       SHARDSWEEP_TRY(stream.end());
-    say(fmt::format("{} ended: {}", name_of(*attempt_),
-        attempt_->outcome ? name(*attempt_->outcome) : "taken back"));
+    say("{} ended: {}", name_of(*attempt_),
+        attempt_->outcome ? name(*attempt_->outcome) : "taken back");
     return ExitCode::done;
   }
 
@@ -323,8 +317,8 @@ Result<ExitCode> print_logs(
     bytes += file.size;
   }
   if (bytes == 0) {
-    say(fmt::format("{}: {} empty.", name_of(attempt),
-        chosen.size() == 1 ? chosen.front().name + " is" : "the logs are"));
+    say("{}: {} empty.", name_of(attempt),
+        chosen.size() == 1 ? chosen.front().name + " is" : "the logs are");
   }
   return ExitCode::done;
 }
@@ -380,9 +374,9 @@ Result<ExitCode> run_logs(const Session& session) {
   SHARDSWEEP_ASSIGN(const auto attempt, find_attempt(*reader, name));
   if (!attempt) {
     return fault(FaultKind::unavailable,
-        fmt::format("{} has no attempt, so there is no log. `shardsweep show {}` says "
-                    "why; --follow waits for its first attempt.",
-            name, name));
+        "{} has no attempt, so there is no log. `shardsweep show {}` says why; --follow waits for "
+        "its first attempt.",
+        name, name);
   }
   return print_logs(session, *attempt, choice);
 }
@@ -406,8 +400,8 @@ extern const Command command_logs{.name = "logs",
               .required()
               .times(1, 1);
           grammar.option("--rank", own.rank, "N",
-              "Rank to print, or all with a prefix. Default: 0, or the first rank that has "
-              "printed anything.");
+              "Rank to print, or all with a prefix. Default: 0, or the first rank that has printed "
+              "anything.");
           grammar.option("--lines", own.lines, "N", "Only the last N lines of each log.")
               .whole_number(0, 1'000'000'000);
           grammar.flag("--follow", own.follow, "Print new lines until the attempt ends.");

@@ -154,8 +154,8 @@ Result<std::vector<std::int64_t>> read_worlds(std::string_view flag, std::string
     const auto* const last = part.data() + part.size();
     const auto [end, error] = std::from_chars(part.data(), last, value);
     if (error != std::errc() || end != last || value < 1 || value > 1'000'000) {
-      return fault(FaultKind::invalid_input,
-          fmt::format("{} takes whole numbers, such as 4 or 1,2,4; got '{}'", flag, part));
+      return fault(FaultKind::invalid_input, "{} takes whole numbers, such as 4 or 1,2,4; got '{}'",
+          flag, part);
     }
     worlds.push_back(value);
     if (part.size() == text.size()) return worlds;
@@ -188,9 +188,9 @@ Result<NewSweep> sweep_to_write(const Session& session) {
   NewSweep sweep;
   if (!options.asked.trainer.empty() && options.asked.model.empty())
     return fault(FaultKind::invalid_input,
-        fmt::format("Which model is {} to train? Give --model: a preset ('shardsweep presets' "
-                    "lists them), FILE.yaml or Hugging Face's config.json{}.",
-            options.asked.trainer, options.asked.cluster.empty() ? ", and --cluster" : ""));
+        "Which model is {} to train? Give --model: a preset ('shardsweep presets' lists them), "
+        "FILE.yaml or Hugging Face's config.json{}.",
+        options.asked.trainer, options.asked.cluster.empty() ? ", and --cluster" : "");
   SHARDSWEEP_ASSIGN(sweep.cluster,
       load_cluster(
           options.asked.cluster.empty() ? "this-machine" : options.asked.cluster, presets));
@@ -214,8 +214,8 @@ Result<NewSweep> sweep_to_write(const Session& session) {
       SHARDSWEEP_ASSIGN(TrainerFile own, load_trainer(options.asked.trainer));
       if (own.start.rest.empty())
         return fault(FaultKind::invalid_input,
-            fmt::format("{} does not say how its trainer is started: add 'start: {{text: …}}'",
-                options.asked.trainer));
+            "{} does not say how its trainer is started: add 'start: {{text: …}}'",
+            options.asked.trainer);
       sweep.trainer = &add_trainer_file(options.asked.trainer, std::move(own)).start;
     } else {
       SHARDSWEEP_ASSIGN(sweep.trainer, find_trainer_start(options.asked.trainer));
@@ -225,9 +225,9 @@ Result<NewSweep> sweep_to_write(const Session& session) {
     const std::string what = untold_shape(placeholders_in(sweep.trainer_rest), {}, model);
     if (!what.empty())
       return fault(FaultKind::invalid_input,
-          fmt::format("the command line of {} can't pass on {} of {}, so it would train another "
-                      "model under that name",
-              sweep.trainer->name, what, model.name));
+          "the command line of {} can't pass on {} of {}, so it would train another model under "
+          "that name",
+          sweep.trainer->name, what, model.name);
   }
   return sweep;
 }
@@ -244,8 +244,8 @@ std::string new_sweep_text(const NewSweep& sweep) {
              sweep.name, sweep.cluster.name) +
       sweep.own_model + constants_text(sweep, gpus) + axes_text(sweep, gpus) + std::string(rest) +
       fmt::format(
-          "\n# Train steps per trial. The first ones warm up and do not count. With "
-          "'finalists: {}'\n"
+          "\n# Train steps per trial. The first ones warm up and do not count. With 'finalists: "
+          "{}'\n"
           "# the fastest layouts run again, together; a search runs short until then.\n"
           "measure: {{warmup: {}, steps: {}}}\n",
           Measure::usual_finalists, gpus ? 3 : 1, gpus ? 10 : 3) +
@@ -266,18 +266,12 @@ Result<ExitCode> run_new(const Session& session) {
   // The loader has to accept the text: a name that it refuses is found out now.
   SHARDSWEEP_TRY(
       load_sweep_text(text, file.empty() ? "new" : file, {session.installation.presets, {}}));
-  if (file.empty() || file == "-") {
-    SHARDSWEEP_TRY(print_result(text));
-    return ExitCode::done;
-  }
+  if (file.empty() || file == "-") return deliver(text);
   SHARDSWEEP_ASSIGN(const bool made, create_file(file, text));
-  if (!made)
-    return fault(
-        FaultKind::invalid_input, fmt::format("'{}' exists already; name another file", file));
-  say(fmt::format("Wrote {0}. 'shardsweep plan {0}' shows what would run.", file));
+  if (!made) return fault(FaultKind::invalid_input, "'{}' exists already; name another file", file);
+  say("Wrote {0}. 'shardsweep plan {0}' shows what would run.", file);
   if (sweep.trainer != nullptr && session.options.asked.cluster.empty())
-    say(fmt::format(
-        "The file is for cluster '{}'; name yours with --cluster.", sweep.cluster.name));
+    say("The file is for cluster '{}'; name yours with --cluster.", sweep.cluster.name);
   return ExitCode::done;
 }
 

@@ -35,9 +35,8 @@ template <class Parse>
 Result<double> number_of(const char* option, const std::string& text, const Parse& parse) {
   if (text.empty()) return 0.0;
   const auto value = parse(text);
-  if (!value) return fault(FaultKind::invalid_input, fmt::format("{}: {}", option, value.error()));
-  if (*value <= 0)
-    return fault(FaultKind::invalid_input, fmt::format("{}: must be above 0", option));
+  if (!value) return fault(FaultKind::invalid_input, "{}: {}", option, value.error());
+  if (*value <= 0) return fault(FaultKind::invalid_input, "{}: must be above 0", option);
   return static_cast<double>(*value);
 }
 
@@ -50,8 +49,7 @@ Result<ExitCode> run_next(const Session& session) {
               .names = session.options.names,
               .hand_out = {own.points, lease_s, own.worker, own.trial}}));
   const bool json = session.options.format == Format::json;
-  SHARDSWEEP_TRY(print_result(json ? answer.document : answer.text + "\n"));
-  return ExitCode::done;
+  return deliver(json ? answer.document : answer.text + "\n");
 }
 
 Result<OutsideResult> result_of(const RecordOptions& own) {
@@ -81,10 +79,9 @@ Result<ExitCode> run_record(const Session& session) {
     return ExitCode::done;
   }
   const auto is = [&](const char* what) { return answer.counts.at(what) != 0; };
-  SHARDSWEEP_TRY(print_result(fmt::format(R"({{"counted":{},"late":{},"again":{}}})"
-                                          "\n",
-      is("counted"), is("late"), is("again"))));
-  return ExitCode::done;
+  return deliver(fmt::format(R"({{"counted":{},"late":{},"again":{}}})"
+                             "\n",
+      is("counted"), is("late"), is("again")));
 }
 
 }  // namespace
@@ -104,13 +101,10 @@ extern const Command command_next{.name = "next",
               .required()
               .times(1, 1);
           grammar.option("--points", own.points, "COUNT", "How many points at most.")
-              .with_default()
               .whole_number(1, most_handed_out);
-          grammar
-              .option("--lease", own.lease, "DURATION",
-                  "How long the points are reserved. A later result counts only if nobody else has "
-                  "the point by then; else it is stored and does not count.")
-              .with_default();
+          grammar.option("--lease", own.lease, "DURATION",
+              "How long the points are reserved. A later result counts only if nobody else has "
+              "the point by then; else it is stored and does not count.");
           grammar.option("--as", own.worker, "NAME",
               "Name of the worker that asks. Points that it still holds come first, so nothing is "
               "lost if it was killed.");
@@ -144,7 +138,6 @@ extern const Command command_record{.name = "record",
           grammar
               .option(
                   "--outcome", own.outcome, "OUTCOME", "How it ended: completed, oom or crashed.")
-              .with_default()
               .one_of({"completed", "oom", "crashed"});
           grammar.option("--evidence", own.evidence, "TEXT",
               "Of oom and crashed: the line of its log that says so.");

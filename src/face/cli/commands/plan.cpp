@@ -2,6 +2,8 @@
 // plan: what a sweep file would run, what it would not, and why. It judges by the code that
 // `submit` judges by, so that what it lists is what would run; the site is read too, since
 // its variables are in the identity of a trial. Without a database it answers all the same.
+#include "plan/plan.hpp"
+
 #include "cli/command.hpp"
 #include "cli/commands/known_runs.hpp"
 #include "cli/emitting.hpp"
@@ -12,9 +14,7 @@
 #include "cli/terminal.hpp"
 #include "fleet/refusals.hpp"
 #include "plan/knowledge_file.hpp"
-#include "plan/plan_story.hpp"
 #include "predict/family.hpp"
-#include "show/plan_story.hpp"
 #include "show/plan_view.hpp"
 #include "sweep/identity.hpp"
 #include "text/numbers.hpp"
@@ -33,7 +33,6 @@
 #include <set>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
 namespace shardsweep {
@@ -81,14 +80,7 @@ struct EndedTrial {
 
 template <>
 inline constexpr auto described<EndedTrial> = Entries{
-    Field{"identity", &EndedTrial::identity},
-    Field{"slug", &EndedTrial::slug},
-    Field{"lane", &EndedTrial::lane},
-    Field{"outcome", &EndedTrial::outcome},
-    Field{"cause", &EndedTrial::cause},
-    Field{"micro_batch", &EndedTrial::micro_batch},
-    Field{"nodes", &EndedTrial::nodes},
-    Field{"gpus", &EndedTrial::gpus},
+    SHARDSWEEP_FIELDS(EndedTrial, identity, slug, lane, outcome, cause, micro_batch, nodes, gpus),
     Part{&EndedTrial::degrees},
 };
 
@@ -205,8 +197,8 @@ void say_ended(const Session& session, const PlannedSweep& planned, const EndedA
   const std::size_t left = trials - ended.trials - ended.ruled_out;
   for (const std::string& rule : ended.rules)
     say("Not run, because the trainer has refused it twice: " + rule);
-  say(fmt::format("{} of the {} trials have ended in {} and do not run again.{} {}", ended.trials,
-      trials, session.home.database.string(),
+  say("{} of the {} trials have ended in {} and do not run again.{} {}", ended.trials, trials,
+      session.home.database.string(),
       ended.ruled_out == 0
           ? ""
           : fmt::format(" {} more {} refused for the same reason and {} not start.",
@@ -215,14 +207,13 @@ void say_ended(const Session& session, const PlannedSweep& planned, const EndedA
       left == 0 ? "None is left."
                 : fmt::format("{} left: {} GPU-hours predicted.",
                       left == 1 ? "1 is" : fmt::format("{} are", left),
-                      amount_text(ended.left_gpu_s / 3600))));
+                      amount_text(ended.left_gpu_s / 3600)));
 }
 
 Result<ExitCode> run_plan(const Session& session) {
   if (session.options.of<PlanOptions>().explain) {
     SHARDSWEEP_ASSIGN(const SweepSpec sweep, load_sweep_file(session));
-    SHARDSWEEP_TRY(print_result(explain_sweep(sweep)));
-    return ExitCode::done;
+    return deliver(explain_sweep(sweep));
   }
   SHARDSWEEP_ASSIGN(PlannedSweep planned, plan_file(session));
   if (!session.options.trainer.point.empty() && session.options.trainer.emit.empty())
@@ -243,9 +234,7 @@ Result<ExitCode> run_plan(const Session& session) {
   if (planned.sweep.runner.snapshot != SnapshotKind::none)
     SHARDSWEEP_TRY(note_code(session, planned.sweep, Taking::hash_alone));
   if (session.options.of<PlanOptions>().order) {
-    SHARDSWEEP_TRY(print_result(
-        plan_story_text(plan_story(planned.sweep, planned.plan), table_style(session))));
-    return ExitCode::done;
+    return deliver(plan_story_text(plan_story(planned.sweep, planned.plan), table_style(session)));
   }
   // A plan of a million trials is written as it is formatted.
   Result<void> written;
@@ -289,8 +278,8 @@ extern const Command command_plan{.name = "plan",
           grammar.flag("--explain", own.explain, "Print the whole sweep with every default.");
           grammar.flag("--all", own.all, "List every trial, also on a terminal.");
           grammar.flag("--order", own.order,
-              "Print each cell's launches in order (predicted speed, chance to fit, why), and "
-              "each point left out with its rule.");
+              "Print each cell's launches in order (predicted speed, chance to fit, why), and each "
+              "point left out with its rule.");
           declare_emit(grammar);
           declare_point(grammar, "--point", "With --emit: trials to print, ");
         },

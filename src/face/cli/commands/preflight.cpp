@@ -28,8 +28,8 @@ std::string preflight_text(const OwnCluster& cluster, std::int32_t nodes) {
       "# Made by 'shardsweep preflight'.\n"
       "name: {}\n"
       "cluster: {}\n"
-      "constants: {{model: mini, dtype: fp32, seq_len: 32, global_batch_size: {}, micro_batch: "
-      "1, nodes: {}, dp: auto, grad_accum: auto}}\n"
+      "constants: {{model: mini, dtype: fp32, seq_len: 32, global_batch_size: {}, micro_batch: 1, "
+      "nodes: {}, dp: auto, grad_accum: auto}}\n"
       "measure: {{warmup: 1, steps: 3}}\n"
       "check: {{home: 10s, memory: 0.5, gemm: 0.8, clocks: 0.8, allreduce: 0.5}}\n"
       "control: off\n"
@@ -64,12 +64,8 @@ struct LedgerRow {
 
 }  // namespace
 
-template <>
-inline constexpr auto described<CheckedNode> = Entries{Field{"node", &CheckedNode::node},
-    Field{"verdict", &CheckedNode::verdict}, Field{"not_checked", &CheckedNode::not_checked}};
-template <>
-inline constexpr auto described<LedgerRow> =
-    Entries{Field{"node", &LedgerRow::node}, Field{"state", &LedgerRow::state}};
+SHARDSWEEP_DESCRIBE(CheckedNode, node, verdict, not_checked);
+SHARDSWEEP_DESCRIBE(LedgerRow, node, state);
 
 namespace {
 
@@ -81,9 +77,9 @@ Result<void> refuse_left_out(Reader& reader, const std::string& list) {
     if (state == NodeState::trusted || std::find(asked.begin(), asked.end(), node) == asked.end())
       continue;
     return fault(FaultKind::invalid_input,
-        fmt::format("node {} is left out of jobs ({}). 'shardsweep nodes' says why, "
-                    "'shardsweep nodes --clear {}' lets it back in.",
-            node, word_of(state), node));
+        "node {} is left out of jobs ({}). 'shardsweep nodes' says why, 'shardsweep nodes --clear "
+        "{}' lets it back in.",
+        node, word_of(state), node);
   }
   return {};
 }
@@ -198,15 +194,13 @@ Result<ExitCode> run_preflight(const Session& session) {
   const auto failed = nodes_with(nodes_checked, "failed");
   const auto unclear = nodes_with(nodes_checked, "unclear");
   if (!failed.empty())
-    say(
-        fmt::format("{} of {} nodes failed and are left out of new jobs: {}. 'shardsweep nodes "
-                    "--clear NODE' lets one back in.",
-            failed.size(), checks.rows.size(), fmt::join(failed, ", ")));
+    say("{} of {} nodes failed and are left out of new jobs: {}. 'shardsweep nodes --clear NODE' "
+        "lets one back in.",
+        failed.size(), checks.rows.size(), fmt::join(failed, ", "));
   if (!unclear.empty())
-    say(
-        fmt::format("A check of {} failed, but no single node is to blame: all nodes fail it, or "
-                    "the network between two nodes is slow.",
-            fmt::join(unclear, ", ")));
+    say("A check of {} failed, but no single node is to blame: all nodes fail it, or the network "
+        "between two nodes is slow.",
+        fmt::join(unclear, ", "));
   if (!failed.empty() || !unclear.empty()) return ExitCode::failed;
   const std::string open = not_judged(nodes_checked);
   const std::string ran =

@@ -148,9 +148,8 @@ Result<ExitCode> list_presets(const Session& session) {
       presets.push_back(std::move(preset));
     }
   }
-  SHARDSWEEP_TRY(print_result(view_text(
-      preset_view(presets), presets, table_style(session, {"kind", "name", "from", "facts"}))));
-  return ExitCode::done;
+  return deliver(view_text(
+      preset_view(presets), presets, table_style(session, {"kind", "name", "from", "facts"})));
 }
 
 /// The one that begins so, or the one that is nearly written so.
@@ -177,8 +176,7 @@ tl::unexpected<Fault> no_preset(const std::filesystem::path& folder, const std::
       all.push_back(std::move(each));
   }
   return fault(FaultKind::invalid_input,
-      fmt::format("there is no preset '{}'{}\n'shardsweep presets' lists them.", name,
-          preset_meant(name, all)));
+      "there is no preset '{}'{}\n'shardsweep presets' lists them.", name, preset_meant(name, all));
 }
 
 Result<ExitCode> print_preset(const Session& session, const std::string& name) {
@@ -186,8 +184,7 @@ Result<ExitCode> print_preset(const Session& session, const std::string& name) {
   const auto kind = kind_of_preset(folder, name);
   if (!kind) return no_preset(folder, name);
   SHARDSWEEP_ASSIGN(const ShippedFile file, read_preset(folder, *kind, name));
-  SHARDSWEEP_TRY(print_result(file.text));
-  return ExitCode::done;
+  return deliver(file.text);
 }
 
 /// Axis by trainer.
@@ -248,8 +245,7 @@ Result<ExitCode> run_names(const Session& session) {
   std::string text;
   for (const std::string& name : names)
     text += name + '\n';
-  SHARDSWEEP_TRY(print_result(text));
-  return ExitCode::done;
+  return deliver(text);
 }
 
 }  // namespace

@@ -10,8 +10,8 @@
 #include "machine/file_ends.hpp"
 #include "text/pieces.hpp"
 #include "text/units.hpp"
-#include "trainer/clean_line.hpp"
 #include "trainer/judge_log.hpp"
+#include "trainer/log_reader.hpp"
 #include "trainer/trainer_file.hpp"
 #include "trainer/trainers.hpp"
 
@@ -109,11 +109,9 @@ std::streamoff end_of_gap(const std::string& file) {
 void pass_gap(std::istream& in, std::streamoff& gap, const std::string& file) {
   constexpr std::size_t beginning = most_of_log / 4;
   if (gap == 0 || in.tellg() < static_cast<std::streamoff>(beginning)) return;
-  say(
-      fmt::format("{}: its first {} MiB and its last {} MiB are read, and the {:.0f} MiB between "
-                  "them are not.",
-          file, beginning >> 20U, 3 * beginning >> 20U,
-          static_cast<double>(gap - in.tellg()) / (1U << 20U)));
+  say("{}: its first {} MiB and its last {} MiB are read, and the {:.0f} MiB between them are not.",
+      file, beginning >> 20U, 3 * beginning >> 20U,
+      static_cast<double>(gap - in.tellg()) / (1U << 20U));
   in.seekg(gap);
   in.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
   gap = 0;
@@ -184,8 +182,8 @@ Table table_of(std::string_view trainer, const LogMeasurement& found) {
 void say_resolution(const LogMeasurement& found) {
   constexpr double coarse = 0.001;
   if (found.resolution < coarse) return;
-  say(fmt::format("The log's numbers are rounded: differences below {:.1f} % can't be seen.",
-      200 * found.resolution));
+  say("The log's numbers are rounded: differences below {:.1f} % can't be seen.",
+      200 * found.resolution);
 }
 
 /// "train.log:124: " of the first line with such a quote; empty if none has it as it stands.
@@ -284,10 +282,10 @@ Result<ExitCode> run_read_log(const Session& session) {
         failure +
             "\nno measurement: the run failed, and its log has no train step that could be read");
   if (!measured)
-    return fault(FaultKind::rejected,
-        fmt::format("{}{}no measurement: {}{}", failure, failure.empty() ? "" : "\n",
-            fmt::join(judged.faults.empty() ? judged.notes : judged.faults, "\n"),
-            log.steps.empty() && own.patterns.empty() ? pattern_hint : ""));
+    return fault(FaultKind::rejected, "{}{}no measurement: {}{}", failure,
+        failure.empty() ? "" : "\n",
+        fmt::join(judged.faults.empty() ? judged.notes : judged.faults, "\n"),
+        log.steps.empty() && own.patterns.empty() ? pattern_hint : "");
   if (!failure.empty()) say(failure);
   for (const std::string& note : judged.notes)
     say(note);
@@ -305,7 +303,7 @@ Result<void> each_log_line(
   std::string line;
   // A folder opens, and its first read fails.
   if (!in || (in.peek() == std::ifstream::traits_type::eof() && in.bad()))
-    return fault(FaultKind::invalid_input, fmt::format("'{}' can't be read", file));
+    return fault(FaultKind::invalid_input, "'{}' can't be read", file);
   bool any = false;
   std::streamoff gap = end_of_gap(file);
   while (next_line(in, line)) {
@@ -339,8 +337,7 @@ extern const Command command_read_log{.name = "read-log",
               .offers(names);
           grammar
               .option("--pattern", own.patterns, "PATTERN",
-                  "Your own pattern, such as 'step {iteration} took {step_ms} ms'; * is "
-                  "any text. "
+                  "Your own pattern, such as 'step {iteration} took {step_ms} ms'; * is any text. "
                   "Repeatable.")
               .one_at_a_time();
           grammar.option(

@@ -12,6 +12,7 @@
 #include "sweep/trainer_command.hpp"
 #include "text/characters.hpp"
 #include "text/numbers.hpp"
+#include "text/pieces.hpp"
 #include "text/secrets.hpp"
 
 #include <shardsweep/allocation_files.hpp>
@@ -52,10 +53,7 @@ std::string point_text(const Session& session, const PlannedSweep& planned, cons
   const bool per_node = spec.trainer && spec.trainer->per_node;
   std::string text = fmt::format("# {}: {}, {}\n", slug, counted(spec.world, "rank"),
       per_node ? "one process on each node" : "a process for each");
-  std::string line;
-  for (const auto& word : spec.argv)
-    line += (line.empty() ? "" : " ") + shown_word(word);
-  text += line + "\n\n# environment\n";
+  text += join_texts(spec.argv, " ", shown_word) + "\n\n# environment\n";
   for (const auto& [name, value] : spec.env)
     text += fmt::format("{}={}\n", name, shown_word(value));
   for (const auto& name : secret_names(planned.sweep))
@@ -91,8 +89,7 @@ Result<ExitCode> render_points(const Session& session, PlannedSweep& planned) {
   std::string text;
   for (const PlannedTrial* trial : meant)
     text += (text.empty() ? "" : "\n") + point_text(session, planned, trial->point);
-  SHARDSWEEP_TRY(print_result(text));
-  return ExitCode::done;
+  return deliver(text);
 }
 
 Result<ExitCode> run_render(const Session& session) {
@@ -101,10 +98,9 @@ Result<ExitCode> run_render(const Session& session) {
   say_missing(planned);
   if (!session.options.trainer.point.empty()) return render_points(session, planned);
   if (planned.sweep.cluster.this_machine) {
-    say(
-        fmt::format("'{}' runs on this machine, without Slurm. This script shows the template "
-                    "alone; no job is submitted with it.",
-            planned.sweep.name));
+    say("'{}' runs on this machine, without Slurm. This script shows the template alone; no job is "
+        "submitted with it.",
+        planned.sweep.name);
   }
   SHARDSWEEP_ASSIGN(const SiteAccess access, read_site(session));
   say_notes(access.notes);

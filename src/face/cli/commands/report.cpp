@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // report: all that was found as one page, once or again and again while sweeps run.
 #include "cli/command.hpp"
-#include "cli/commands/page_input.hpp"
 #include "cli/commands/pages.hpp"
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
@@ -22,7 +21,6 @@
 #include <chrono>
 #include <filesystem>
 #include <map>
-#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -87,19 +85,15 @@ std::map<std::string, std::string> log_tails_of(const Home& home, const ReportFa
 
 /// Replaces the folders of side runs by the files that their tools have left there.
 void list_kept_files(Table& side_runs) {
-  const auto found = std::find(side_runs.columns.begin(), side_runs.columns.end(), "dir");
-  if (found == side_runs.columns.end()) return;
-  const auto at = static_cast<std::size_t>(found - side_runs.columns.begin());
-  *found = "files";
-  for (auto& row : side_runs.rows) {
-    const auto* dir = std::get_if<std::string>(&row[at]);
-    if (dir == nullptr) continue;
-    std::string text;
-    for (const AttemptFile& file : kept_files_of({*dir}))
-      text += fmt::format("{}{}/{} ({})", text.empty() ? "" : ", ",
-          file.packed ? file.path.string() : *dir, file.name, size_text(file.size));
-    row[at] = text;
-  }
+  each_text(side_runs, "dir", [](Value& value, const std::string& dir) {
+    std::vector<std::string> files;
+    for (const AttemptFile& file : kept_files_of({dir}))
+      files.push_back(fmt::format(
+          "{}/{} ({})", file.packed ? file.path.string() : dir, file.name, size_text(file.size)));
+    value = fmt::format("{}", fmt::join(files, ", "));
+  });
+  std::replace(
+      side_runs.columns.begin(), side_runs.columns.end(), std::string("dir"), std::string("files"));
 }
 
 Result<std::string> make_report(const Session& session, int refresh_s) {
@@ -129,9 +123,8 @@ Result<std::string> make_report(const Session& session, int refresh_s) {
     input.price = price_from(own.price);
     if (!input.price)
       return fault(FaultKind::invalid_input,
-          fmt::format("--price is the price of a GPU-hour, such as 2.50 or '2.50 EUR', "
-                      "and not '{}'.",
-              own.price));
+          "--price is the price of a GPU-hour, such as 2.50 or '2.50 EUR', and not '{}'.",
+          own.price);
   }
   input.refresh_s = refresh_s;
   return report_page(input);
@@ -191,8 +184,8 @@ Result<ExitCode> live_report(const Session& session) {
       return on ? ExitCode::interrupted : ExitCode::done;
     }
     if (first)
-      say(fmt::format("Writing {} every {}. Ctrl-C ends the writing, not the sweeps.", file,
-          duration_text(every_s)));
+      say("Writing {} every {}. Ctrl-C ends the writing, not the sweeps.", file,
+          duration_text(every_s));
     SHARDSWEEP_TRY(wait_for_next(session, every_s));
   }
 }
@@ -201,8 +194,7 @@ Result<ExitCode> run_report(const Session& session) {
   const auto ending = std::filesystem::path(session.options.out).extension().string();
   if (!ending.empty() && ending != ".html" && ending != ".htm") {
     return fault(FaultKind::invalid_input,
-        fmt::format(
-            "'{}': unknown file ending. A report is one page: use .html.", session.options.out));
+        "'{}': unknown file ending. A report is one page: use .html.", session.options.out);
   }
   if (session.options.of<ReportOptions>().live) return live_report(session);
   SHARDSWEEP_ASSIGN(const auto page, make_report(session, 0));
@@ -232,16 +224,14 @@ extern const Command command_report{.name = "report",
           grammar.option("--note", own.note, "TEXT",
               "Sentence at the top of the page, such as where its data comes from.");
           grammar.option("--price", own.price, "AMOUNT",
-              "Price of a GPU-hour, such as 2.50 or '2.50 EUR': the page says what "
-              "the sweep has cost.");
+              "Price of a GPU-hour, such as 2.50 or '2.50 EUR': the page says what the sweep has "
+              "cost.");
           grammar.flag(
               "--readable", own.readable, "Others may read the file too (mode 0644, not 0600).");
           grammar.flag("--live", own.live,
               "Write the file again and again until the sweeps have ended, or Ctrl-C.");
-          grammar
-              .option(
-                  "--every", own.every, "DURATION", "Time between two writes of --live: 10s, 5min.")
-              .with_default();
+          grammar.option(
+              "--every", own.every, "DURATION", "Time between two writes of --live: 10s, 5min.");
         },
     .run = run_report,
     .last_sweep = true};

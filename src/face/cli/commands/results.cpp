@@ -7,7 +7,7 @@
 #include "text/numbers.hpp"
 #include "text/pieces.hpp"
 
-#include <shardsweep/overtime.hpp>
+#include <shardsweep/command.hpp>
 #include <shardsweep/results.hpp>
 
 #include <fmt/format.h>
@@ -98,8 +98,7 @@ Result<ExitCode> run_results(const Session& session) {
   }
   if (rows == 0) SHARDSWEEP_TRY(say_why_empty(*reader, options));
   if (own.limit > 0 && rows > own.limit)
-    say(fmt::format(
-        "More than {} match. Without --limit all of them are printed.", counted(own.limit, "row")));
+    say("More than {} match. Without --limit all of them are printed.", counted(own.limit, "row"));
   return ExitCode::done;
 }
 

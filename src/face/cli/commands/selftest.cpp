@@ -6,6 +6,7 @@
 #include "cli/printing.hpp"
 #include "show/selftest_view.hpp"
 #include "text/numbers.hpp"
+#include "text/pieces.hpp"
 
 #include <fmt/format.h>
 
@@ -24,8 +25,8 @@ std::string selftest_text(const std::string& cluster, std::int32_t nodes, std::i
       "name: {}\n"
       "cluster: {}\n"
       "runner: {{name: shardbench, args: [--network-probe, first]}}\n"
-      "constants: {{model: mini, dtype: fp32, seq_len: 32, global_batch_size: 16, "
-      "micro_batch: 1, nodes: {}, dp: auto, grad_accum: auto}}\n"
+      "constants: {{model: mini, dtype: fp32, seq_len: 32, global_batch_size: 16, micro_batch: 1, "
+      "nodes: {}, dp: auto, grad_accum: auto}}\n"
       "vars: {{shardbench_fault: [none, fork@train, kill@train+1, hang@train+1]}}\n"
       "measure: {{warmup: 2, steps: 5}}\n"
       "watch: {{hang_floor: 5s}}\n"
@@ -56,12 +57,7 @@ Result<std::vector<SelfTestTrial>> selftest_trials(Reader& reader) {
 
 }  // namespace
 
-template <>
-inline constexpr auto described<SelfTestJob> = Entries{
-    Field{"job_id", &SelfTestJob::job_id},
-    Field{"backend", &SelfTestJob::backend},
-    Field{"nodes", &SelfTestJob::nodes},
-};
+SHARDSWEEP_DESCRIBE(SelfTestJob, job_id, backend, nodes);
 
 namespace {
 
@@ -71,9 +67,7 @@ Result<std::string> where_it_ran(Reader& reader) {
       reader.rows<SelfTestJob>(Listing::selftest_jobs, {std::string(selftest_sweep)}));
   if (jobs.empty()) return std::string("Nothing ran.");
   if (jobs.front().backend == Backend::local) return std::string("Ran on this machine.");
-  std::string ids;
-  for (const SelfTestJob& job : jobs)
-    ids += (ids.empty() ? "" : ", ") + job.job_id;
+  const auto ids = join_texts(jobs, ", ", &SelfTestJob::job_id);
   return fmt::format("Ran on {} in Slurm job {}.", counted(jobs.front().nodes, "node"), ids);
 }
 
@@ -99,8 +93,8 @@ Result<ExitCode> run_selftest(const Session& session) {
   const auto failed = std::count_if(
       verdicts.begin(), verdicts.end(), [](const auto& each) { return !each.passed; });
   if (failed == 0) return ExitCode::done;
-  say(fmt::format("{} of {} checks failed. 'shardsweep results selftest' lists the trials.", failed,
-      verdicts.size()));
+  say("{} of {} checks failed. 'shardsweep results selftest' lists the trials.", failed,
+      verdicts.size());
   return ExitCode::failed;
 }
 

@@ -23,37 +23,30 @@ namespace {
 
 /// An attempt's folder is packed when it has ended, and both may be gone.
 void name_files(Table& table) {
-  const auto found = std::find(table.columns.begin(), table.columns.end(), "dir");
-  if (found == table.columns.end()) return;
-  const auto at = static_cast<std::size_t>(found - table.columns.begin());
-  *found = "files";
-  for (auto& row : table.rows) {
-    const auto* dir = std::get_if<std::string>(&row[at]);
-    if (dir == nullptr || dir->empty()) continue;
+  each_text(table, "dir", [](Value& value, const std::string& dir) {
+    if (dir.empty()) return;
     std::error_code ignored;
-    const auto pack = *dir + ".tar";
+    const auto pack = dir + ".tar";
     if (std::filesystem::exists(pack, ignored)) {
-      row[at] = pack;
-    } else if (!std::filesystem::exists(*dir, ignored)) {
-      row[at] = Value();
+      value = pack;
+    } else if (!std::filesystem::exists(dir, ignored)) {
+      value = Value();
     }
-  }
+  });
+  std::replace(
+      table.columns.begin(), table.columns.end(), std::string("dir"), std::string("files"));
 }
 
 /// Table of the files that tools have left of a trial's attempts. It is made before `name_files`
 /// renames the column of folders.
-Table kept_files(const Table& attempts) {
+Table kept_files(Table& attempts) {
   Table kept{{"file", "size_bytes", "in"}, {}};
-  const auto found = std::find(attempts.columns.begin(), attempts.columns.end(), "dir");
-  if (found == attempts.columns.end()) return kept;
-  const auto at = static_cast<std::size_t>(found - attempts.columns.begin());
-  for (const auto& row : attempts.rows) {
-    const auto* dir = std::get_if<std::string>(&row[at]);
-    if (dir == nullptr || dir->empty()) continue;
-    for (const AttemptFile& file : kept_files_of({*dir}))
+  each_text(attempts, "dir", [&](Value&, const std::string& dir) {
+    if (dir.empty()) return;
+    for (const AttemptFile& file : kept_files_of({dir}))
       kept.rows.push_back({file.name, static_cast<std::int64_t>(file.size),
-          file.packed ? file.path.string() : *dir});
-  }
+          file.packed ? file.path.string() : dir});
+  });
   return kept;
 }
 

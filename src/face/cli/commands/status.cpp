@@ -13,7 +13,6 @@
 #include "show/column.hpp"
 #include "show/live_view.hpp"
 #include "show/next_steps.hpp"
-#include "show/standing.hpp"
 #include "show/status_view.hpp"
 
 #include <shardsweep/backends.hpp>
@@ -115,8 +114,8 @@ std::string daemon_text(
     const auto requests = pending_requests(session.home);
     if (requests && !requests->empty())
       return fmt::format(
-          "No daemon is running, and {} for one; `shardsweep daemon "
-          "--until-idle` serves what waits.",
+          "No daemon is running, and {} for one; `shardsweep daemon --until-idle` serves what "
+          "waits.",
           requests->size() == 1 ? "a request waits"
                                 : fmt::format("{} requests wait", requests->size()));
     const auto open = unattended(sweeps);
@@ -147,9 +146,8 @@ Result<StatusLook> look_at(const Session& session) {
   look.one = session.options.names.size() == 1 && look.sweeps.size() == 1;
   if (look.one) {
     SHARDSWEEP_ASSIGN(look.best, reader->best_of_cells({look.sweeps.front().id}));
-    if (session.options.of<StatusOptions>().watch) {
-      SHARDSWEEP_ASSIGN(look.jobs, reader->allocations({look.sweeps.front().id}));
-    }
+    if (session.options.of<StatusOptions>().watch)
+      SHARDSWEEP_SET(look.jobs, reader->allocations({look.sweeps.front().id}));
   }
   look.daemon = daemon_text(session, *reader, look.sweeps, copy.has_value());
   look.daemon_runs = daemon_runs(session);
@@ -284,8 +282,8 @@ std::vector<StyledLine> watch_lines(
 Result<ExitCode> watch_status(const Session& session) {
   if (session.options.format != Format::table || !can_redraw(stdout)) {
     return fault(FaultKind::invalid_input,
-        "--watch redraws a terminal. In a script use `shardsweep follow`, or `status "
-        "--format json` in a loop.");
+        "--watch redraws a terminal. In a script use `shardsweep follow`, or `status --format "
+        "json` in a loop.");
   }
   const InterruptGuard interrupts;
   LiveBlock block(stdout);
@@ -333,8 +331,7 @@ Result<ExitCode> say_what_is_next(const Session& session) {
       .daemon_runs = daemon_runs(session)};
   const std::string text =
       sweeps.empty() ? first_steps(slurm_here(session), form) : next_steps(sweeps, form);
-  SHARDSWEEP_TRY(print_result(text + "\n'shardsweep help' lists the usual commands.\n"));
-  return ExitCode::done;
+  return deliver(text + "\n'shardsweep help' lists the usual commands.\n");
 }
 
 Result<ExitCode> run_status(const Session& session) {
@@ -359,8 +356,8 @@ extern const Command command_status{.name = "status",
     .declare =
         [](Grammar& grammar) {
           grammar.names(
-              "Sweeps. Default: all; then the exit code and "
-              "notes are about those that run, and the last.");
+              "Sweeps. Default: all; then the exit code and notes are about those that run, and "
+              "the last.");
           grammar.format();
           grammar.flag("--watch", grammar.own<StatusOptions>().watch,
               "Refresh in place every second, until Ctrl-C.");

@@ -20,7 +20,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <set>
@@ -98,8 +97,8 @@ Result<std::optional<ModelSpec>> model_of_sweep(
   std::set<std::string> names;
   for (const auto& model : models)
     names.insert(model.name);
-  return fault(FaultKind::invalid_input,
-      fmt::format("Give --model: '{}' has several: {}.", measured.name, fmt::join(names, ", ")));
+  return fault(FaultKind::invalid_input, "Give --model: '{}' has several: {}.", measured.name,
+      fmt::join(names, ", "));
 }
 
 Result<OwnSpecs> own_specs(const Session& session) {
@@ -111,24 +110,18 @@ Result<OwnSpecs> own_specs(const Session& session) {
     SHARDSWEEP_ASSIGN(own.measured, knowledge_of(session, from, most_measured_runs));
     if (options.asked.cluster.empty() && own.measured->cluster.memory_bytes == 0)
       return fault(FaultKind::invalid_input,
-          fmt::format("'{}' is an imported table, and its cluster '{}' is no preset: give "
-                      "--cluster.",
-              own.measured->name, own.measured->cluster.name));
+          "'{}' is an imported table, and its cluster '{}' is no preset: give --cluster.",
+          own.measured->name, own.measured->cluster.name);
     if (options.asked.cluster.empty()) own.cluster = own.measured->cluster;
-    if (!is_file(model)) {
-      SHARDSWEEP_ASSIGN(own.model, model_of_sweep(*own.measured, model));
-    }
+    if (!is_file(model)) SHARDSWEEP_SET(own.model, model_of_sweep(*own.measured, model));
   } else if (model.empty() || options.asked.cluster.empty()) {
     const auto* const missing = !model.empty() ? "--cluster"
         : options.asked.cluster.empty()        ? "--model and --cluster"
                                                : "--model";
     return fault(FaultKind::invalid_input,
-        fmt::format(
-            "Give {}, or --from SWEEP to take them from a sweep with measurements.", missing));
+        "Give {}, or --from SWEEP to take them from a sweep with measurements.", missing);
   }
-  if (is_file(model)) {
-    SHARDSWEEP_ASSIGN(own.model, load_model(model, session.installation.presets));
-  }
+  if (is_file(model)) SHARDSWEEP_SET(own.model, load_model(model, session.installation.presets));
   return own;
 }
 
@@ -172,14 +165,13 @@ Result<std::string> family_asked(
   const bool unsaid = own.measured->family.empty();  // a table of an unknown trainer
   if (unsaid && family.empty())
     return fault(FaultKind::invalid_input,
-        fmt::format("'{}' is an imported table whose trainer is unknown: give --family.",
-            own.measured->name));
+        "'{}' is an imported table whose trainer is unknown: give --family.", own.measured->name);
   if (unsaid || family == own.measured->family) return family;
   if (family.empty()) return own.measured->family;
   return fault(FaultKind::invalid_input,
-      fmt::format("'{}' was measured with the family {}, so it teaches nothing about {}. Leave "
-                  "--from or --family out.",
-          own.measured->name, own.measured->family, family));
+      "'{}' was measured with the family {}, so it teaches nothing about {}. Leave --from or "
+      "--family out.",
+      own.measured->name, own.measured->family, family);
 }
 
 /// Locks to 1 the degrees that the sweep of `--write` would not tell its trainer. That sweep starts
@@ -194,8 +186,7 @@ void keep_to_start(SuggestRequest& request) {
     const bool has_one = name == "ep" && request.model.experts == 0;  // the value 1 alone
     if (locked || has_one || (*start)->tells(name)) continue;
     request.locks.push_back({axis, false, {1}});
-    say(fmt::format(
-        "'new --trainer {}' can't set {} above 1, so only 1 is suggested.", (*start)->name, name));
+    say("'new --trainer {}' can't set {} above 1, so only 1 is suggested.", (*start)->name, name);
   }
 }
 
@@ -240,7 +231,7 @@ Result<void> write_sweep(
   const auto model = preset ? options.asked.model : std::string();
   SHARDSWEEP_TRY(write_new_file(
       options.out, suggested_sweep(request, suggestion, model, options.asked.cluster)));
-  say(fmt::format("Wrote {}. Next: shardsweep plan {}", options.out, options.out));
+  say("Wrote {}. Next: shardsweep plan {}", options.out, options.out);
   return {};
 }
 
@@ -281,24 +272,20 @@ extern const Command command_suggest{.name = "suggest",
               "Preset of the model, a YAML file, or Hugging Face's config.json.");
           grammar.option("--cluster", options.asked.cluster, "PRESET", "Preset of the cluster.");
           grammar.option("--from", own.from, "SWEEP",
-              "Learn from what this sweep has measured. Its cluster, trainer and "
-              "only model are then the defaults.");
+              "Learn from what this sweep has measured. Its cluster, trainer and only model are "
+              "then the defaults.");
           grammar.option("--nodes", options.asked.nodes, "N", "Number of whole nodes.")
               .whole_number(1, most_nodes);
           grammar
               .option("--gpus", options.asked.gpus, "N",
                   "GPUs, in place of --nodes: of one node, or whole nodes.")
               .whole_number(1, most_nodes);
-          grammar.option("--seq-len", options.asked.seq_len, "TOKENS", "Tokens per sample.")
-              .with_default();
-          grammar
-              .option(
-                  "--batch-tokens", options.asked.batch_tokens, "TOKENS", "Tokens per train step.")
-              .with_default();
+          grammar.option("--seq-len", options.asked.seq_len, "TOKENS", "Tokens per sample.");
+          grammar.option(
+              "--batch-tokens", options.asked.batch_tokens, "TOKENS", "Tokens per train step.");
           grammar
               .option("--top", options.asked.top, "N",
                   "Layouts to show, each with another dp, tp and pp.")
-              .with_default()
               .whole_number(1, most_layouts);
           grammar
               .option("--lock", own.locks, "AXIS=VALUE",
@@ -313,10 +300,10 @@ extern const Command command_suggest{.name = "suggest",
               "Show the three steps behind the answer, and rules of thumb.");
           grammar.option("--write", options.out, "FILE",
               "Write a sweep file of these layouts and their neighbours.");
-          grammar.family(fmt::format(
-              "Family of the trainer, or a trainer's file of yours (./mine.yaml). Default: {}, or "
-              "{} without GPUs.",
-              usual_family(UsualOn::gpus).name, usual_family(UsualOn::cpus).name));
+          grammar.family(
+              fmt::format("Family of the trainer, or a trainer's file of yours (./mine.yaml). "
+                          "Default: {}, or {} without GPUs.",
+                  usual_family(UsualOn::gpus).name, usual_family(UsualOn::cpus).name));
           grammar.format();
         },
     .run = run_suggest};

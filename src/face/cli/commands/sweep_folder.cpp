@@ -2,12 +2,12 @@
 #include "cli/commands/sweep_folder.hpp"
 
 #include "cli/commands/baseline.hpp"
-#include "cli/commands/folder_names.hpp"
 #include "cli/printing.hpp"
 #include "cli/session.hpp"
 #include "show/cell_text.hpp"
 #include "text/characters.hpp"
 #include "text/numbers.hpp"
+#include "text/pieces.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/random.hpp>
@@ -36,7 +36,7 @@ Result<void> make_folder(const fs::path& folder) {
   std::error_code why;
   fs::create_directories(folder, why);
   if (!why) return {};
-  return fault(FaultKind::unavailable, fmt::format("{}: {}", folder.string(), why.message()));
+  return fault(FaultKind::unavailable, "{}: {}", folder.string(), why.message());
 }
 
 /// Refuses a link in a folder of sweeps. A checkout may hold one, but writing through it would
@@ -44,7 +44,7 @@ Result<void> make_folder(const fs::path& folder) {
 Result<void> refuse_link(const fs::path& path, std::string_view what) {
   std::error_code none;
   if (!fs::is_symlink(path, none)) return {};
-  return fault(FaultKind::invalid_input, fmt::format("{}: a link, not a {}", path.string(), what));
+  return fault(FaultKind::invalid_input, "{}: a link, not a {}", path.string(), what);
 }
 
 Result<void> write_reviewed(const fs::path& file, const std::string& text) {
@@ -78,12 +78,11 @@ Result<std::string> read_reviewed(const fs::path& file, std::size_t& left) {
   SHARDSWEEP_TRY(refuse_link(file, "file"));
   std::error_code why;
   if (!fs::is_regular_file(file, why))
-    return fault(FaultKind::invalid_input, fmt::format("{}: not a regular file", file.string()));
+    return fault(FaultKind::invalid_input, "{}: not a regular file", file.string());
   auto text = read_file(file, left);
   if (!text)
-    return fault(FaultKind::invalid_input,
-        fmt::format(
-            "{} (a folder may have {} MiB in all)", text.error().what, most_bytes_of_lines >> 20U));
+    return fault(FaultKind::invalid_input, "{} (a folder may have {} MiB in all)",
+        text.error().what, most_bytes_of_lines >> 20U);
   left -= text->size();
   return text;
 }
@@ -118,15 +117,15 @@ Result<void> read_baselines(
     SHARDSWEEP_ASSIGN(const auto text, read_reviewed(file, left));
     SHARDSWEEP_ASSIGN(const Table kept, baseline_from(text, file.string()));
     if (baseline_text(kept) != text)
-      return fault(FaultKind::invalid_input,
-          fmt::format("{}: not in the form that `baseline set` writes", file.string()));
+      return fault(FaultKind::invalid_input, "{}: not in the form that `baseline set` writes",
+          file.string());
     if (fs::exists(own, none)) {
       SHARDSWEEP_ASSIGN(const auto here, read_file(own, most_bytes_of_lines));
       if (here != text)
         return fault(FaultKind::invalid_input,
-            fmt::format("{}: the database has another baseline '{}': `shardsweep baseline remove "
-                        "{}` removes it",
-                file.string(), name, name));
+            "{}: the database has another baseline '{}': `shardsweep baseline remove {}` removes "
+            "it",
+            file.string(), name, name);
       continue;
     }
     read.baselines.emplace_back(name, text);
@@ -147,9 +146,9 @@ Result<void> hold_against(const Session& session, const ReadFolder& read) {
     if (known == stored.end()) continue;
     if (known->backend != Backend::imported)
       return fault(FaultKind::invalid_input,
-          fmt::format("{}: '{}' is the name of a sweep that was submitted here: import "
-                      "it under another --name, or into another --db",
-              sweep.from.where, name));
+          "{}: '{}' is the name of a sweep that was submitted here: import it under another "
+          "--name, or into another --db",
+          sweep.from.where, name);
     SHARDSWEEP_ASSIGN(const auto lines, reader->sweep_lines(name));
     SHARDSWEEP_TRY(refuse_other_lines(sweep.from, lines));
   }
@@ -167,20 +166,18 @@ class FolderReader {
     SHARDSWEEP_ASSIGN(const auto files, names_with(folder_, file_ending));
     for (const auto& name : files) {
       if (std::find(names.begin(), names.end(), name) == names.end())
-        return fault(FaultKind::invalid_input,
-            fmt::format("{}: there is no {}{} beside it",
-                (folder_ / (name + std::string(file_ending))).string(), name, lines_ending));
+        return fault(FaultKind::invalid_input, "{}: there is no {}{} beside it",
+            (folder_ / (name + std::string(file_ending))).string(), name, lines_ending);
     }
     if (!as_.empty() && names.size() != 1)
-      return fault(FaultKind::invalid_input,
-          fmt::format("--name is for one sweep; {} has {}", folder_.string(), names.size()));
+      return fault(FaultKind::invalid_input, "--name is for one sweep; {} has {}", folder_.string(),
+          names.size());
     for (const auto& name : names)
       SHARDSWEEP_TRY(sweep(name, std::find(files.begin(), files.end(), name) != files.end()));
     SHARDSWEEP_TRY(read_baselines(session_, folder_ / baselines_name, left_, read_));
     if (read_.sweeps.empty() && read_.baselines.empty() && names.empty())
-      return fault(FaultKind::invalid_input,
-          fmt::format(
-              "{}: there is no sweep in this folder (NAME{})", folder_.string(), lines_ending));
+      return fault(FaultKind::invalid_input, "{}: there is no sweep in this folder (NAME{})",
+          folder_.string(), lines_ending);
     return std::move(read_);
   }
 
@@ -190,20 +187,17 @@ class FolderReader {
     LinesToImport from{.name = as_, .where = path.string()};
     if (!is_name(name))
       return fault(FaultKind::invalid_input,
-          fmt::format(
-              "{}: the file's name is not a valid name of a sweep: {}", from.where, name_rule));
+          "{}: the file's name is not a valid name of a sweep: {}", from.where, name_rule);
     SHARDSWEEP_ASSIGN(from.lines, read_reviewed(path, left_));
-    if (has_file) {
-      SHARDSWEEP_ASSIGN(
-          from.file, read_reviewed(folder_ / (name + std::string(file_ending)), left_));
-    }
+    if (has_file)
+      SHARDSWEEP_SET(from.file, read_reviewed(folder_ / (name + std::string(file_ending)), left_));
     const auto number = read_.sweeps.size();
     SHARDSWEEP_ASSIGN(auto imported,
         write_inbox_of_lines(inbox_ / fmt::format("{:04}-{}.db", number, name), from));
     if (as_.empty() && imported.name != name)
       return fault(FaultKind::invalid_input,
-          fmt::format("{}:1: the sweep's name is '{}', which differs from the file's", from.where,
-              imported.name));
+          "{}:1: the sweep's name is '{}', which differs from the file's", from.where,
+          imported.name);
     read_.sweeps.push_back({std::move(from), std::move(imported)});
     return {};
   }
@@ -229,8 +223,7 @@ Result<void> put_in_order(const ReadFolder& read, const fs::path& inbox) {
     std::error_code why;
     fs::rename(
         inbox / fmt::format("{:04}-{}.db", at, stem), inbox / fmt::format("{:04}.db", i), why);
-    if (why)
-      return fault(FaultKind::unavailable, fmt::format("{}: {}", inbox.string(), why.message()));
+    if (why) return fault(FaultKind::unavailable, "{}: {}", inbox.string(), why.message());
   }
   return {};
 }
@@ -242,7 +235,7 @@ Result<void> write_baselines(const Session& session, const ReadFolder& read) {
     SHARDSWEEP_TRY(make_folder(file.parent_path()));
     SHARDSWEEP_TRY(write_file_durably(file, text, Readers::owner));
   }
-  say(fmt::format("{} imported.", counted(std::ssize(read.baselines), "baseline")));
+  say("{} imported.", counted(std::ssize(read.baselines), "baseline"));
   return {};
 }
 
@@ -254,9 +247,8 @@ Result<ExitCode> import_into(const Session& session, const std::string& as, cons
     SHARDSWEEP_TRY(try_inbox(inbox));
     SHARDSWEEP_ASSIGN(
         const Answer answer, ask_writer(session, {.verb = Verb::submit, .inbox = inbox.string()}));
-    std::string names;
-    for (const auto& sweep : read.sweeps)
-      names += (names.empty() ? "" : ", ") + sweep.imported.name;
+    const auto names =
+        join_texts(read.sweeps, ", ", [](const ReadSweep& sweep) { return sweep.imported.name; });
     SHARDSWEEP_TRY(print_result(import_text(names, answer, session.options.format, "files")));
   }
   SHARDSWEEP_TRY(write_baselines(session, read));
@@ -287,14 +279,13 @@ Result<ExitCode> export_folder(const Session& session) {
     open += sweep.open;
   }
   std::int64_t baselines = 0;
-  if (options.names.empty()) {
-    SHARDSWEEP_ASSIGN(baselines, export_baselines(session, folder / baselines_name));
-  }
-  say(fmt::format("Wrote {}: {} of {}, {}.{}", folder.string(), counted(trials, "trial"),
+  if (options.names.empty())
+    SHARDSWEEP_SET(baselines, export_baselines(session, folder / baselines_name));
+  say("Wrote {}: {} of {}, {}.{}", folder.string(), counted(trials, "trial"),
       counted(std::ssize(names), "sweep"), counted(baselines, "baseline"),
       open == 0 ? ""
                 : fmt::format(" {} without a result {} left out.", counted(open, "trial"),
-                      open == 1 ? "is" : "are")));
+                      open == 1 ? "is" : "are"));
   return ExitCode::done;
 }
 
@@ -302,10 +293,9 @@ Result<ExitCode> import_folder(const Session& session, const std::string& name) 
   const Options& options = session.options;
   if (!options.where.empty() || !options.asked.cluster.empty() || !options.asked.family.empty())
     return fault(FaultKind::invalid_input,
-        "--where, --cluster and --family are for tables. The lines of a folder say "
-        "what they are.");
+        "--where, --cluster and --family are for tables. The lines of a folder say what they are.");
   if (!name.empty() && !is_name(name))
-    return fault(FaultKind::invalid_input, fmt::format("--name '{}': {}", name, name_rule));
+    return fault(FaultKind::invalid_input, "--name '{}': {}", name, name_rule);
   SHARDSWEEP_TRY(make_home(session.home));
   const auto inbox = session.home.inbox() / (random_hex(16) + std::string(inboxes_ending));
   SHARDSWEEP_TRY(make_own_folder(inbox));

@@ -323,11 +323,10 @@ Result<ExitCode> check_trainer(const Session& session) {
   const auto wrong =
       std::count_if(said.begin(), said.end(), [](const FileFinding& one) { return one.is_wrong; });
   if (file.layout.form == WordsForm::none)
-    say(fmt::format(
-        "{} has no sections 'layout' and 'words': --emit and --from-args can't use it.", name));
+    say("{} has no sections 'layout' and 'words': --emit and --from-args can't use it.", name);
   if (wrong > 0)
-    say(fmt::format("{} of these {} wrong: words in capitals mark {}.", wrong,
-        wrong == 1 ? "is" : "are", wrong == 1 ? "it" : "them"));
+    say("{} of these {} wrong: words in capitals mark {}.", wrong, wrong == 1 ? "is" : "are",
+        wrong == 1 ? "it" : "them");
   return wrong > 0 ? ExitCode::failed : ExitCode::done;
 }
 
@@ -336,8 +335,8 @@ Result<ExitCode> run_trainers(const Session& session) {
   if (names.empty()) return list_trainers(session);
   if (names.front() == "check") return check_trainer(session);
   return fault(FaultKind::invalid_input,
-      fmt::format("'{}' is not 'check'. 'shardsweep trainers check {}' tries a trainer's file.",
-          names.front(), names.front()));
+      "'{}' is not 'check'. 'shardsweep trainers check {}' tries a trainer's file.", names.front(),
+      names.front());
 }
 
 }  // namespace
@@ -352,8 +351,7 @@ extern const Command command_trainers{.name = "trainers",
         [](Grammar& grammar) {
           grammar.option("words", grammar.options().names, "check FILE LOG",
               "With check: a trainer's file, or a trainer that is known, is tried on 20 layouts; "
-              "and "
-              "on a log, if one is named.");
+              "and on a log, if one is named.");
           grammar.format();
         },
     .run = run_trainers,

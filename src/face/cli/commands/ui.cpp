@@ -10,7 +10,7 @@
 #include "report/page.hpp"
 #include "server/server.hpp"
 #include "show/cell_text.hpp"
-#include "sweep/vars_text.hpp"
+#include "sweep/layout_text.hpp"
 
 #include <shardsweep/command.hpp>
 #include <shardsweep/load.hpp>
@@ -24,7 +24,6 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <iterator>
 #include <memory>
 #include <mutex>
@@ -267,11 +266,11 @@ class Ui {
 void say_where(std::uint16_t port, const std::string& idle) {
   // A user without a name, as a container may have: ssh takes that of whoever types it.
   const std::string user = user_name().empty() ? "" : user_name() + "@";
-  say(fmt::format(
-      "From another machine: ssh -N -L {0}:127.0.0.1:{0} {1}{2}\n"
-      "Whoever knows the address sees what you see, and can change nothing. Ctrl-C ends it, "
-      "or {3} without a reader.",
-      port, user, host_name(), idle));
+  say(
+      fmt::format("From another machine: ssh -N -L {0}:127.0.0.1:{0} {1}{2}\n"
+                  "Whoever knows the address sees what you see, and can change nothing. Ctrl-C "
+                  "ends it, or {3} without a reader.",
+          port, user, host_name(), idle));
 }
 
 Result<ExitCode> run_ui(const Session& session) {
@@ -286,7 +285,7 @@ Result<ExitCode> run_ui(const Session& session) {
     if (!session.options.db.empty() || std::filesystem::exists(session.home.database, unseen) ||
         unseen)
       return tl::unexpected(reader.error());
-    say(fmt::format("Only the explorer works: {}.", reader.error().what));
+    say("Only the explorer works: {}.", reader.error().what);
   }
   Ui ui(session);
   const std::string token = random_hex(token_digits);
@@ -324,10 +323,8 @@ extern const Command command_ui{.name = "ui",
           grammar
               .option("--port", own.port, "PORT", "Port on 127.0.0.1. Default: one that is free.")
               .whole_number(1, last_port);
-          grammar
-              .option("--idle", own.idle, "DURATION",
-                  "End after this time without a page that is open and seen: 30min, 8h.")
-              .with_default();
+          grammar.option("--idle", own.idle, "DURATION",
+              "End after this time without a page that is open and seen: 30min, 8h.");
         },
     .run = run_ui,
     .own_lines = true};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/commands/page_input.hpp"
+#include "cli/commands/pages.hpp"
 
 #include "cli/printing.hpp"
 #include "cli/session.hpp"
