@@ -70,16 +70,17 @@ class OwnRuns {
  public:
   void start() { ++started_; }
   void put_back() { --started_; }
-  /// Counts the end of a point; a skipped or cancelled one was no run.
-  void end(std::size_t number, const SearchNews& news) {
-    if (news.outcome == Outcome::skipped || news.outcome == Outcome::cancelled) return;
+  /// Counts the end of a point; a skipped or cancelled one was no run. Returns whether it leads.
+  bool end(std::size_t number, const SearchNews& news) {
+    if (news.outcome == Outcome::skipped || news.outcome == Outcome::cancelled) return false;
     const bool completed = news.outcome == Outcome::completed;
     if (completed || news.outcome == Outcome::oom) ++judged_;
-    if (!completed || news.cut_short || news.tokens_per_s_per_gpu <= 0) return;
+    if (!completed || news.cut_short || news.tokens_per_s_per_gpu <= 0) return false;
     const double speed = std::log(news.tokens_per_s_per_gpu);
-    if (best_ && *best_ >= speed) return;
+    if (best_ && *best_ >= speed) return false;
     best_ = speed;
     leader_ = {number, news.tokens_per_s_per_gpu, news.resolution};
+    return true;
   }
 
   [[nodiscard]] std::int64_t started() const { return started_; }

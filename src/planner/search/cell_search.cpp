@@ -16,6 +16,11 @@ namespace {
 
 constexpr std::int32_t own_cell = SpeedBelief::own_cell;
 
+/// How many points get a new posterior: usually, and when scales are calibrated, times the square
+/// of the number of runs.
+constexpr std::size_t usually_renewed = 2000;
+constexpr std::size_t renewed_at_calibration = 3'000'000;
+
 /// Scale of a run's ln(speed) around its prediction.
 constexpr double time_sigma = 0.25;
 
@@ -131,7 +136,8 @@ std::size_t CellSearch::add(const SearchPoint& point) {
   Candidate candidate{.layout = std::make_unique<Candidate::Layout>(layout_of(point, false))};
   update_posterior(candidate);
   candidates_.push_back(std::move(candidate));
-  stale_ = true;
+  renewed_.clear();
+  stale_ = judge_all_ = true;
   return candidates_.size() - 1;
 }
 
@@ -172,9 +178,10 @@ void CellSearch::end(std::size_t number, const SearchNews& news) {
       "no point of a cell is started twice", number, runs_.started(), candidates_.size());
   set(candidate, ran && news.outcome != Outcome::oom ? Status::tried : Status::gone);
   observe(*candidate.layout, news, own_cell);
-  runs_.end(number, news);
+  judge_all_ |= runs_.end(number, news);
   if (news.outcome == Outcome::oom) observe_oom({point(number), number, 0});
   if (news.outcome == Outcome::completed) memory_.observe_fit(point(number));
+  refresh_if_due();
 }
 
 void CellSearch::observe_oom(OutOfMemory oom) {
@@ -186,6 +193,7 @@ void CellSearch::learn(const SearchPoint& point, const SearchNews& news, std::si
   if (news.outcome == Outcome::oom) observe_oom({point, std::nullopt, lesson});
   if (news.outcome == Outcome::completed) memory_.observe_fit(point);
   observe(layout_of(point, true), news, speed_.cell_of(point));
+  refresh_if_due();
 }
 
 namespace {
@@ -210,6 +218,7 @@ void CellSearch::remember(const SearchPoint& then, const SearchNews& news) {
   for (auto& component : layout.components)
     component.input.remembered = true;
   observe(layout, {news.outcome, news.tokens_per_s_per_gpu}, speed_.cell_of(then, true));
+  refresh_if_due();
 }
 
 /// How likely each component is the one that was measured.
@@ -246,10 +255,11 @@ void CellSearch::observe(
     const Candidate::Layout& layout, const SearchNews& news, std::int32_t cell) {
   const auto& point = layout.is;
   const auto& components = layout.components;
-  if (cell != own_cell) speed_.count_other();
-  stale_ |= cell == own_cell || point.unknown.any() || speed_.others_have_grown();
+  stale_ |= cell == own_cell || point.unknown.any();
   if (news.outcome != Outcome::completed && news.outcome != Outcome::oom) return;
   cost_.observe(point.point, news);
+  // Which of several things a run was is judged by all runs before it.
+  if (components.size() > 1 || components.front().log_retries > 0) speed_.learn();
   const auto likely = component_posterior(layout, news, cell);
   const auto found =
       static_cast<std::size_t>(std::max_element(likely.begin(), likely.end()) - likely.begin());
@@ -269,13 +279,11 @@ void CellSearch::observe(
   double expected = 0;
   for (std::size_t i = 0; i < components.size(); ++i)
     expected += likely[i] * predicted(components[i], speed, cell);
-  speed_.observe(input, speed, expected);
+  stale_ |= speed_.observe(input, speed, expected);
 }
 
-/// Points that have not ended and may be fastest, by their last posterior. Their number is bounded:
-/// a new posterior costs a pass over all measurements, and a cell may have 100,000 points.
-CellSearch::Ranks CellSearch::promising() const {
-  constexpr std::size_t most = 2000;
+/// Points that have not ended and may be fastest, by their last posterior: at most so many.
+std::vector<std::size_t> CellSearch::promising(std::size_t most) const {
   constexpr double sigmas = 2;
   constexpr double impossible = 1e-9;
   Ranks open;  // minus the ln(speed) at best, and the point
@@ -286,44 +294,54 @@ CellSearch::Ranks CellSearch::promising() const {
     open.emplace_back(
         -candidate.mean - sigmas * candidate.sigma - std::log(candidate.fits + impossible), i);
   }
-  if (open.size() > most) {
-    const auto end = open.begin() + static_cast<std::ptrdiff_t>(most);
-    std::nth_element(open.begin(), end, open.end());
-    open.erase(end, open.end());
-  }
-  return open;
+  const auto count = std::min(most, open.size());
+  std::nth_element(open.begin(), open.begin() + static_cast<std::ptrdiff_t>(count), open.end());
+  std::vector<std::size_t> numbers;
+  numbers.reserve(count);
+  for (std::size_t i = 0; i < count; ++i)
+    numbers.push_back(open[i].second);
+  return numbers;
 }
 
-/// Brings the posteriors and the order of points that have not ended up to all measurements.
+/// Brings the posteriors and the order of points that have not ended up to all measurements. A
+/// posterior costs a pass over these, and a cell may have 100,000 points: the most promising get a
+/// new one. Which these are is decided whenever scales are calibrated, and of a number that
+/// such a pass is fast for; so it follows from the measurements, and not from when somebody asked.
 void CellSearch::refresh() {
   if (!std::exchange(stale_, false)) return;
+  const bool anew = renewed_.empty() || speed_.calibrates_next();
   speed_.learn();
-  const auto renewed = promising();
-  for (const auto& [value, number] : renewed)
+  const auto cost = std::max<std::size_t>(speed_.runs() * speed_.runs(), 1);
+  if (anew) renewed_ = promising(std::max(usually_renewed, renewed_at_calibration / cost));
+  std::erase_if(renewed_, [&](std::size_t number) { return candidates_[number].has_ended(); });
+  for (const auto number : renewed_)
     update_posterior(candidates_[number]);
-  judge(renewed);
+  judge();
   rank();
+  if (anew && renewed_.size() > usually_renewed) renewed_ = promising(usually_renewed);
 }
 
-/// Judges `renewed` against the best; all points if the best or their number has changed.
-void CellSearch::judge(const Ranks& renewed) {
+/// A search that is made anew from rows learns all at once; it must not miss a moment at which the
+/// promising points of a large cell are decided.
+void CellSearch::refresh_if_due() {
+  if (candidates_.size() > usually_renewed && speed_.calibrates_next()) refresh();
+}
+
+/// Judges points against the best: those with a new posterior, or all if the best has changed.
+void CellSearch::judge() {
   const auto judge_one = [&](std::size_t number) {
     auto& candidate = candidates_[number];
-    if (candidate.has_ended()) return;
     candidate.better = stop_.chance_of_better(candidate, runs_);
     candidate.log_gain = log_gain(candidate.speeds, candidate.fits, runs_.best());
     INVARIANT(!std::isnan(candidate.log_gain), "what a run is worth is a number", number,
         candidate.mean, candidate.sigma, candidate.fits, candidate.better);
   };
-  if (judged_ == candidates_.size() && judged_against_ == runs_.best()) {
-    for (const auto& [value, number] : renewed)
-      judge_one(number);
+  if (!std::exchange(judge_all_, false)) {
+    std::for_each(renewed_.begin(), renewed_.end(), judge_one);
     return;
   }
-  judged_ = candidates_.size();
-  judged_against_ = runs_.best();
   for (std::size_t i = 0; i < candidates_.size(); ++i)
-    judge_one(i);
+    if (!candidates_[i].has_ended()) judge_one(i);
 }
 
 /// The order of all that has not ended, by what each one's run is worth.

@@ -40,11 +40,12 @@
 // crashed or that were spared as too large are not in the product. A crash teaches nothing; it
 // counts as a run.
 //
-// Pure: the state follows from the calls and their order alone. A daemon that was started again
-// and observes the same rows in their order launches the same points.
-// refresh() brings what was learnt to the points that have not ended, and rank() orders them;
-// neither runs while nothing new was observed. A point that the stop spares may come back:
-// measurements can contradict the stop.
+// Pure: what is believed follows from what was observed and its order alone, and not from when
+// somebody asked. A daemon that was started again and observes the same rows in their order
+// launches the same points. So scales are calibrated at fixed numbers of runs: at 3, and whenever
+// they have grown by half. refresh() brings what was learnt to the points that have not ended, and
+// rank() orders them; neither runs while nothing new was observed. A point that the stop spares may
+// come back: measurements can contradict the stop.
 #pragma once
 
 #include "predict/predictor.hpp"
@@ -150,9 +151,10 @@ class CellSearch {
       const Candidate::Layout& layout, const SearchNews& news, std::int32_t cell);
   void observe_oom(OutOfMemory oom);
   void refresh();
+  void refresh_if_due();
   using Ranks = std::vector<std::pair<double, std::size_t>>;  // lowest first, and which point
-  [[nodiscard]] Ranks promising() const;
-  void judge(const Ranks& renewed);
+  [[nodiscard]] std::vector<std::size_t> promising(std::size_t most) const;
+  void judge();
   void rank();
   [[nodiscard]] std::string why_next(std::size_t number);
 
@@ -166,10 +168,11 @@ class CellSearch {
   CellStop stop_;
   std::vector<Candidate> candidates_;
   std::int64_t spared_ = 0;  // count of spared candidates_
-  std::size_t judged_ = 0;   // count of candidates_ when all were judged last
-  std::optional<double> judged_against_;
-  Ranks ranked_;       // points that have not ended, the most valuable first
-  bool stale_ = true;  // ranked_ lacks an observation
+  std::vector<std::size_t>
+      renewed_;            // points whose posteriors each refresh renews; empty: not chosen
+  bool judge_all_ = true;  // judgements of other points lack a change of the best
+  Ranks ranked_;           // points that have not ended, the most valuable first
+  bool stale_ = true;      // ranked_ lacks an observation
 };
 
 }  // namespace shardsweep

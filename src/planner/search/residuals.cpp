@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <span>
+#include <utility>
 
 namespace shardsweep {
 namespace {
@@ -77,100 +78,113 @@ double ResidualModel::noise_variance() const {
 
 void ResidualModel::add(const ResidualInput& input, double residual) {
   if (inputs_.size() >= most_observations) return;
+  fitted_ = false;
   inputs_.push_back(input);
   residuals_.push_back(residual);
   auto& row = covariance_.emplace_back();
   for (const auto& other : inputs_)
     row.push_back(covariance(input, other));
-  noise_.push_back(0);
-  reset_noise(inputs_.size() - 1);
+  // Calibrate again whenever the number of observations has grown by half.
+  if (2 * inputs_.size() >= 3 * calibrate_by_) calibrate_by_all();
+}
+
+void ResidualModel::calibrate_by_all() {
+  if (!prior_.calibrate || inputs_.size() < fewest_to_calibrate) return;
+  calibrate_by_ = inputs_.size();
+  fitted_ = false;
 }
 
 /// Median of the residuals if the scale is unknown; else 0, as predicted.
 double ResidualModel::prior_mean() const {
-  if (prior_.scale <= 0 || residuals_.empty()) return 0;
-  return median_of(residuals_, Even::upper);
+  if (prior_.scale <= 0) return 0;
+  const auto end = residuals_.begin() + static_cast<std::ptrdiff_t>(count_);
+  return median_of(std::vector<double>(residuals_.begin(), end), Even::upper);
 }
 
-/// Sets the noise as if the scale alone explained the residuals; update_noise() takes out what
-/// other terms explain.
-void ResidualModel::reset_noise(std::size_t first) {
-  const double middle = prior_mean();
-  for (std::size_t i = first; i < inputs_.size(); ++i)
-    noise_[i] =
-        (prior_.freedom * noise_variance() + square(residuals_[i] - middle)) / (prior_.freedom + 1);
-}
-
-void ResidualModel::factor() {
-  const auto count = inputs_.size();
-  constexpr double smallest_variance = 1e-12;
-  lower_.resize(count);
-  solved_.resize(count);
-  for (std::size_t i = 0; i < count; ++i) {
-    auto& row = lower_[i];
-    row.resize(i + 1);
-    double off = residuals_[i];
-    for (std::size_t j = 0; j < i; ++j) {
-      const auto& other = lower_[j];
-      double value = scaled(covariance_[i][j]);
-      for (std::size_t k = 0; k < j; ++k)
-        value -= row[k] * other[k];
-      row[j] = value / other[j];
-      off -= row[j] * solved_[j];
-    }
-    double rest = scaled(covariance_[i][i]) + noise_[i];
-    for (std::size_t k = 0; k < i; ++k)
-      rest -= square(row[k]);
-    row[i] = std::sqrt(std::max(rest, smallest_variance));
-    solved_[i] = off / row[i];
+/// lower_^-1 x, of which the rows before `first` are 0. Column by column, since these are
+/// contiguous.
+void ResidualModel::solve(std::vector<double>& x, std::size_t first) const {
+  for (std::size_t j = first; j < count_; ++j) {
+    const double* const column = &lower_[j * count_];
+    x[j] /= column[j];
+    for (std::size_t i = j + 1; i < count_; ++i)
+      x[i] -= column[i] * x[j];
   }
 }
 
+/// Cholesky factor of the first count_ observations' covariance and noise.
+void ResidualModel::factor() {
+  constexpr double smallest_variance = 1e-12;
+  lower_.resize(count_ * count_);
+  for (std::size_t j = 0; j < count_; ++j) {
+    double* const column = &lower_[j * count_];
+    for (std::size_t i = j; i < count_; ++i)
+      column[i] = scaled(covariance_[i][j]);
+    column[j] += noise_[j];
+    for (std::size_t k = 0; k < j; ++k) {
+      const double* const other = &lower_[k * count_];
+      for (std::size_t i = j; i < count_; ++i)
+        column[i] -= other[i] * other[j];
+    }
+    column[j] = std::sqrt(std::max(column[j], smallest_variance));
+    for (std::size_t i = j + 1; i < count_; ++i)
+      column[i] /= column[j];
+  }
+  solved_ = residuals_;
+  solve(solved_, 0);
+}
+
+/// Diagonal of the inverse, and its product with the residuals.
 void ResidualModel::invert() {
-  const auto count = inputs_.size();
-  inverse_diagonal_.assign(count, 0);
-  inverse_residuals_.assign(count, 0);
-  row_.resize(count);
-  for (std::size_t i = 0; i < count; ++i) {
-    for (std::size_t j = i; j < count; ++j) {
-      double value = i == j ? 1 : 0;
-      for (std::size_t k = i; k < j; ++k)
-        value -= lower_[j][k] * row_[k];
-      row_[j] = value / lower_[j][j];
-      inverse_diagonal_[i] += square(row_[j]);
-      inverse_residuals_[i] += row_[j] * solved_[j];
+  inverse_diagonal_.assign(count_, 0);
+  inverse_residuals_.assign(count_, 0);
+  std::vector<double> column;
+  for (std::size_t i = 0; i < count_; ++i) {
+    column.assign(count_, 0);
+    column[i] = 1;
+    solve(column, i);
+    for (std::size_t j = i; j < count_; ++j) {
+      inverse_diagonal_[i] += square(column[j]);
+      inverse_residuals_[i] += column[j] * solved_[j];
     }
   }
 }
 
 /// Expectation and maximisation: Student's t is a normal whose variance is drawn for each
-/// observation; those that nothing explains get a large one.
-void ResidualModel::update_noise(int rounds) {
+/// observation; those that nothing explains get a large one. It begins as if the scale alone
+/// explained the residuals.
+void ResidualModel::fit_noise() {
+  constexpr int rounds = 6;
+  const double middle = prior_mean();
+  const auto variance_of = [&](double squares) {
+    return (prior_.freedom * noise_variance() + squares) / (prior_.freedom + 1);
+  };
+  noise_.resize(count_);
+  for (std::size_t i = 0; i < count_; ++i)
+    noise_[i] = variance_of(square(residuals_[i] - middle));
+  factor();
   for (int round = 0; round < rounds; ++round) {
-    factor();
     invert();
-    for (std::size_t i = 0; i < inputs_.size(); ++i) {
+    for (std::size_t i = 0; i < count_; ++i) {
       const double off = noise_[i] * inverse_residuals_[i];
       const double variance = noise_[i] - square(noise_[i]) * inverse_diagonal_[i];
-      noise_[i] = (prior_.freedom * noise_variance() + square(off) + std::max(variance, 0.0)) /
-          (prior_.freedom + 1);
+      noise_[i] = variance_of(square(off) + std::max(variance, 0.0));
     }
+    factor();
   }
-  factor();
 }
 
 /// How well the others foretell each observation: the sum of ln(density).
-double ResidualModel::log_predictive_density() const {
+double ResidualModel::log_predictive_density() {
+  invert();
   double sum = 0;
-  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+  for (std::size_t i = 0; i < count_; ++i) {
     const double off = inverse_residuals_[i] / inverse_diagonal_[i];
     const double variance = std::max(1 / inverse_diagonal_[i] - noise_[i], 0.0);
     sum += log_density(off, variance + noise_variance(), prior_.freedom);
   }
   return sum;
 }
-
-constexpr int rounds_from_scratch = 6;
 
 /// A cluster file has links from a data sheet: some machines reach a quarter of it. With the second
 /// scale claims on links / 4 are true in 91 % instead of 84, if 95 is said. The worst of 20
@@ -204,9 +218,7 @@ void ResidualModel::calibrate() {
     for (const double scale : noises) {
       for (const auto& [link, log_prior] : links) {
         scales_ = {error, link, scale};
-        reset_noise();
-        update_noise(rounds_from_scratch);
-        invert();
+        fit_noise();
         const double value = log_predictive_density() + log_prior -
             0.5 * (square(std::log2(error)) + square(std::log2(scale)));
         tried.push_back({scales_, value});
@@ -225,32 +237,29 @@ void ResidualModel::calibrate() {
   }
   scales_ = {std::sqrt(squares.errors / sum), std::sqrt(squares.links / sum),
       std::sqrt(squares.noise / sum)};
-  reset_noise();
-  update_noise(rounds_from_scratch);
 }
 
+// Decision: scales follow from the first observations, as many as there were when they had grown
+// by half, however many there are now. A search that is made anew from rows gets all of them at
+// once, and must come to the scales of one that has lived through them.
 void ResidualModel::fit() {
-  constexpr std::size_t fewest = 3;
-  const auto count = inputs_.size();
-  // Calibrate again whenever the number of observations has grown by half.
-  if (prior_.calibrate && count >= fewest && 2 * count >= 3 * calibrated_at_) {
-    calibrated_at_ = count;
+  if (std::exchange(fitted_, true)) return;
+  if (calibrated_by_ != calibrate_by_) {
+    count_ = calibrated_by_ = calibrate_by_;
     calibrate();
-    return;
   }
-  constexpr int rounds = 2;
-  update_noise(count <= fewest ? rounds_from_scratch : rounds);
+  count_ = inputs_.size();
+  fit_noise();
 }
 
 ResidualModel::Posterior ResidualModel::posterior(const ResidualInput& input) const {
   Posterior posterior;
-  std::vector<double> row(lower_.size());
+  std::vector<double> row(count_);
   double variance = scaled(covariance(input, input));
-  for (std::size_t i = 0; i < row.size(); ++i) {
-    double value = scaled(covariance(input, inputs_[i]));
-    for (std::size_t j = 0; j < i; ++j)
-      value -= lower_[i][j] * row[j];
-    row[i] = value / lower_[i][i];
+  for (std::size_t i = 0; i < count_; ++i)
+    row[i] = scaled(covariance(input, inputs_[i]));
+  solve(row, 0);
+  for (std::size_t i = 0; i < count_; ++i) {
     posterior.mean += row[i] * solved_[i];
     variance -= square(row[i]);
   }

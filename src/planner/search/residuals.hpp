@@ -88,8 +88,15 @@ class ResidualModel {
 
   /// Observations beyond `most_observations` are not taken.
   void add(const ResidualInput& input, double residual);
-  /// Fits noise and scales to the observations. Call it between add() and posterior().
+  /// Makes fit() judge the scales by all observations so far; add() does so now and then.
+  void calibrate_by_all();
+  /// Fits noise and scales to the observations. Call it between add() and posterior(). The result
+  /// follows from the observations and their order, and not from earlier calls.
   void fit();
+  /// True if fit() judges the scales anew; so it is while there are too few observations for that.
+  [[nodiscard]] bool calibrates_next() const {
+    return inputs_.size() < fewest_to_calibrate || calibrated_by_ != calibrate_by_;
+  }
   [[nodiscard]] std::size_t size() const { return inputs_.size(); }
 
   struct Posterior {
@@ -98,8 +105,6 @@ class ResidualModel {
     double noise = 0;  ///< variance of a single run, a part of sigma²
   };
   [[nodiscard]] Posterior posterior(const ResidualInput& input) const;
-
-  static constexpr std::size_t most_observations = 200;
 
  private:
   /// Factors on the prior's standard deviations.
@@ -120,25 +125,30 @@ class ResidualModel {
   [[nodiscard]] double scaled(const Covariance& covariance) const;
   [[nodiscard]] double prior_mean() const;
   [[nodiscard]] double noise_variance() const;
-  void reset_noise(std::size_t first = 0);
-  void update_noise(int rounds);
+  void solve(std::vector<double>& x, std::size_t first) const;
   void factor();
   void invert();
+  void fit_noise();
   void calibrate();
-  [[nodiscard]] double log_predictive_density() const;
+  [[nodiscard]] double log_predictive_density();
+
+  static constexpr std::size_t most_observations = 200;
+  static constexpr std::size_t fewest_to_calibrate = 3;
 
   ResidualPrior prior_;
   Scales scales_;
-  std::size_t calibrated_at_ = 0;  // observations
+  bool fitted_ = true;
+  std::size_t calibrate_by_ = 0;   // how many observations are to judge the scales
+  std::size_t calibrated_by_ = 0;  // how many have
+  std::size_t count_ = 0;          // observations that all that follows is of, the first ones
   std::vector<ResidualInput> inputs_;
   std::vector<double> residuals_;
   std::vector<double> noise_;                        // variance of each observation's
   std::vector<std::vector<Covariance>> covariance_;  // lower triangle
-  std::vector<std::vector<double>> lower_;           // Cholesky factor of K, row by row
+  std::vector<double> lower_;                        // Cholesky factor of K, column by column
   std::vector<double> solved_;                       // lower_^-1 residuals
   std::vector<double> inverse_residuals_;            // K^-1 residuals
   std::vector<double> inverse_diagonal_;             // diagonal of K^-1
-  std::vector<double> row_;                          // scratch
 };
 
 }  // namespace shardsweep

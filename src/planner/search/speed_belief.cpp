@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <utility>
 
 namespace shardsweep {
@@ -54,8 +55,9 @@ Parts shares_of(const TimeEstimate& time, bool between_nodes) {
 constexpr double tp_between_nodes_sigma = 1;
 /// Bound as long as one run alone has shown the network, which may have been in a bad state.
 constexpr double tp_between_nodes_once_sigma = 0.3;
-/// Share of a step from which on a run shows a part.
+/// Share of a step from which on a run shows a part, and how many runs are to show it.
 constexpr double telling_share = 0.1;
+constexpr std::size_t twice = 2;
 /// A factor of four either way, uniform in its logarithm.
 constexpr double unknown_rate_sigma = 0.8;
 /// Scale of a machine of which nothing is known: twice as far off.
@@ -107,7 +109,7 @@ ResidualInput SpeedBelief::input_of(const SearchPoint& point, const TimeEstimate
 }
 
 ResidualPrior SpeedBelief::kernel_prior() const {
-  auto prior = residual_prior(unknown_, cluster_.gpu.empty(), between_shown_twice_);
+  auto prior = residual_prior(unknown_, cluster_.gpu.empty(), shown_between_ >= twice);
   prior.varies = varies_;
   return prior;
 }
@@ -125,13 +127,8 @@ void SpeedBelief::widen(const Point& point, const Structure& structure, const St
   if (wider == unknown_ && varies == varies_) return;
   unknown_ = wider;
   varies_ = varies;
-  forget();
-}
-
-/// Makes learn() take in all runs anew, by another prior.
-void SpeedBelief::forget() {
   residuals_ = ResidualModel(kernel_prior());
-  learnt_ = others_learnt_ = 0;
+  outdated_ = true;
 }
 
 std::int32_t SpeedBelief::cell_of(const SearchPoint& point, bool remembered) {
@@ -143,9 +140,19 @@ std::int32_t SpeedBelief::cell_of(const SearchPoint& point, bool remembered) {
       .first->second;
 }
 
-void SpeedBelief::observe(const ResidualInput& input, double speed, double predicted) {
+bool SpeedBelief::observe(const ResidualInput& input, double speed, double predicted) {
   measured_.push_back({input, speed - predicted, speed});
-  if (input.parts[tp_between_nodes] >= telling_share) ++shown_between_;
+  const bool own = input.cell == own_cell;
+  if (!own) ++other_runs_;
+  // One run on a network in a bad state must not condemn all layouts that need the network.
+  const bool shown = input.parts[tp_between_nodes] >= telling_share && ++shown_between_ == twice;
+  if (shown || other_runs_ > other_runs_taken_ + other_runs_taken_ / 10) {
+    other_runs_taken_ = other_runs_;
+    build_by_ = measured_.size();
+    outdated_ = true;
+  }
+  if (own && !outdated_) residuals_.add(input, speed - predicted);
+  return own || outdated_;
 }
 
 /// Takes in the last runs of other cells that were about as fast as their cell's best. Reasons why
@@ -155,13 +162,14 @@ void SpeedBelief::observe(const ResidualInput& input, double speed, double predi
 void SpeedBelief::add_others() {
   constexpr double about = 0.7;
   constexpr std::size_t most = 60;
+  const std::span<const SpeedSample> known(measured_.data(), build_by_);
   std::map<std::int32_t, double> best;
-  for (const auto& one : measured_) {
+  for (const auto& one : known) {
     const auto [found, first] = best.try_emplace(one.input.cell, one.speed);
     if (!first) found->second = std::max(found->second, one.speed);
   }
   std::size_t count = 0;
-  for (auto one = measured_.rbegin(); one != measured_.rend() && count < most; ++one) {
+  for (auto one = known.rbegin(); one != known.rend() && count < most; ++one) {
     if (one->input.cell == own_cell) continue;
     if (one->speed < best.at(one->input.cell) + std::log(about)) continue;
     residuals_.add(one->input, one->off);
@@ -169,24 +177,19 @@ void SpeedBelief::add_others() {
   }
 }
 
+void SpeedBelief::rebuild() {
+  residuals_ = ResidualModel(kernel_prior());
+  add_others();
+  for (std::size_t i = 0; i < measured_.size(); ++i) {
+    if (i == build_by_) residuals_.calibrate_by_all();
+    if (measured_[i].input.cell == own_cell) residuals_.add(measured_[i].input, measured_[i].off);
+  }
+  if (build_by_ == measured_.size()) residuals_.calibrate_by_all();
+}
+
 void SpeedBelief::learn() {
-  // One run on a network in a bad state must not condemn all layouts that need the network.
-  if (!between_shown_twice_ && shown_between_ >= 2) {
-    between_shown_twice_ = true;
-    forget();
-  }
-  const auto before = residuals_.size();
-  const bool anew = others_have_grown();
-  if (anew) {
-    forget();
-    add_others();
-    others_learnt_ = others_ended_;
-  }
-  for (; learnt_ < measured_.size(); ++learnt_) {
-    const auto& one = measured_[learnt_];
-    if (one.input.cell == own_cell) residuals_.add(one.input, one.off);
-  }
-  if (anew || residuals_.size() != before) residuals_.fit();
+  if (std::exchange(outdated_, false)) rebuild();
+  residuals_.fit();
 }
 
 }  // namespace shardsweep

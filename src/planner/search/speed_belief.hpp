@@ -33,16 +33,16 @@ class SpeedBelief {
   /// one of its own.
   [[nodiscard]] std::int32_t cell_of(const SearchPoint& point, bool remembered = false);
 
-  /// Another cell had a run, whether or not its speed is known.
-  void count_other() { ++others_ended_; }
-  /// There is enough news of other cells to learn from.
-  [[nodiscard]] bool others_have_grown() const {
-    return others_ended_ > others_learnt_ + others_learnt_ / 10;
-  }
-  /// A run's speed, as its logarithm, and what had been predicted.
-  void observe(const ResidualInput& input, double speed, double predicted);
-  /// Brings posterior() to all that was observed.
+  /// A run's speed, as its logarithm, and what had been predicted. Returns whether posterior()
+  /// changes by it: runs of other cells are taken in by tenths.
+  bool observe(const ResidualInput& input, double speed, double predicted);
+  /// Brings posterior() to all that was observed. It depends on what was observed and in which
+  /// order, and not on when this was called.
   void learn();
+  /// How many runs posterior() is by.
+  [[nodiscard]] std::size_t runs() const { return residuals_.size(); }
+  /// True if learn() calibrates scales, so that all posteriors change by it.
+  [[nodiscard]] bool calibrates_next() const { return outdated_ || residuals_.calibrates_next(); }
 
   [[nodiscard]] ResidualModel::Posterior posterior(const ResidualInput& input) const {
     return residuals_.posterior(input);
@@ -56,19 +56,19 @@ class SpeedBelief {
   };
 
   [[nodiscard]] ResidualPrior kernel_prior() const;
-  void forget();
+  void rebuild();
   void add_others();
 
   ClusterSpec cluster_;
   UnknownRates unknown_;
   std::array<bool, structural_axes.size()> varies_{};  // axes with two values in the cell
   ResidualModel residuals_;
+  bool outdated_ = false;  // residuals_ are to be built anew, of the first build_by_ of measured_
+  std::size_t build_by_ = 0;
   std::vector<SpeedSample> measured_;
   std::size_t shown_between_ = 0;     // runs that show tensor parallelism between nodes
-  bool between_shown_twice_ = false;  // residuals_ has the full prior for it
-  std::size_t learnt_ = 0;            // how many of measured_ the residuals know
-  std::size_t others_ended_ = 0;      // runs of other cells
-  std::size_t others_learnt_ = 0;     // others_ended_ when the residuals were last built
+  std::size_t other_runs_ = 0;        // runs of other cells
+  std::size_t other_runs_taken_ = 0;  // how many of them residuals_ are built of
   std::map<std::array<std::int64_t, 5>, std::int32_t> others_;  // cells, by what they are
 };
 

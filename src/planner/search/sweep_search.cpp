@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A run teaches its own cell at once. Other cells get it as a lesson when they are asked next,
-// in the order in which runs ended: so none of them depends on who is asked first. What
-// somebody has asked for is never skipped here. A skipped trial is remembered as spared, and
-// not as ended: its cell may open again.
+// A run teaches its own cell at once. Other cells get it as a lesson when they are asked next, or
+// when a run of theirs ends: each observes all runs in the order in which they ended, whenever
+// anybody asks. What somebody has asked for is never skipped here. A skipped trial is remembered as
+// spared, and not as ended: its cell may open again.
 #include "search/sweep_search.hpp"
 
 #include "predict/memory.hpp"
@@ -92,6 +92,7 @@ void SweepSearch::end(TrialId trial, const SearchNews& news) {
   if (!fresh && known->second.outcome != Outcome::completed)
     outdated_ = outdated_ || news.outcome == Outcome::completed;
   if (!fresh) return;
+  teach(*place->cell);
   search.end(place->number, news);
   if (settings_.learn_across) lessons_.push_back({place->cell, trial, "", point_of(*place), news});
 }
