@@ -30,11 +30,6 @@ SearchTrial trial_of(const SearchRow& row, const SweepSpec& spec) {
       .running_since = row.running_since};
 }
 
-/// Seconds of a trial with one attempt; 0: not known.
-double seconds_of(const SearchRow& row) {
-  return row.point.gpus > 0 ? row.gpu_seconds / row.point.gpus : 0;
-}
-
 }  // namespace
 
 Result<SweepSearch*> Sweeps::search_of(SweepId sweep, SweepContext& context) {
@@ -150,13 +145,15 @@ Result<std::unique_ptr<SweepSearch>> Sweeps::make_search(SweepId sweep, const Sw
   }
   for (const auto& row : rows)
     search->add(trial_of(row, spec));
-  // Replay ends in the order in which they were observed: it changes slightly what is learnt.
-  std::stable_sort(rows.begin(), rows.end(),
-      [](const SearchRow& a, const SearchRow& b) { return a.ended_at < b.ended_at; });
+  // Ends in the order in which they were observed, on which it depends what is learnt. An attempt
+  // that ended earlier than another one may have been observed later.
+  std::stable_sort(rows.begin(), rows.end(), [](const SearchRow& a, const SearchRow& b) {
+    return std::pair(a.end_event, a.ended_at) < std::pair(b.end_event, b.ended_at);
+  });
   for (const auto& row : rows) {
     if (row.outcome)
       search->end(row.id,
-          {*row.outcome, row.tokens_per_s_per_gpu, row.peak_memory_bytes, seconds_of(row),
+          {*row.outcome, row.tokens_per_s_per_gpu, row.peak_memory_bytes, row.seconds,
               row.cut_short, row.resolution});
   }
   return search;

@@ -24,6 +24,9 @@ const std::string& search_sql() {
         (SELECT ifnull(sum((b.ended_at - b.started_at) * 1e-6 * t.gpus), 0.0) FROM attempts AS b
           WHERE b.trial = t.id AND b.started_at > 0 AND b.ended_at > b.started_at),
         (SELECT ifnull(max(b.ended_at), 0) FROM attempts AS b WHERE b.trial = t.id),
+        (SELECT ifnull(max((b.ended_at - b.started_at) * 1e-6), 0.0) FROM attempts AS b
+          WHERE b.trial = t.id AND b.number = t.attempts AND b.started_at > 0 AND b.ended_at > b.started_at),
+        (SELECT ifnull(max(e.id), 0) FROM events AS e WHERE e.trial = t.id AND e.kind = t.outcome),
         ifnull(r.id, 0), ifnull(r.started_at, 0), ifnull(m.cut_short, 0),
         ifnull(m.train_step_ms, 0.0), ifnull(m.resolution, 0.0), t.runner_version
       FROM trials AS t
@@ -47,8 +50,8 @@ std::vector<SearchRow> search_rows(Database& database, SweepId id, const SweepSp
     one.point = read_point(row, sweep);
     read_fields(row, static_cast<int>(point_columns().size()), one.id, one.outcome, one.attempted,
         one.rerun, one.spared, one.tokens_per_s_per_gpu, one.peak_memory_bytes, one.gpu_seconds,
-        one.ended_at, one.running, one.running_since, one.cut_short, one.train_step_ms,
-        one.resolution, one.runner_version);
+        one.ended_at, one.seconds, one.end_event, one.running, one.running_since, one.cut_short,
+        one.train_step_ms, one.resolution, one.runner_version);
   }
   return rows;
 }

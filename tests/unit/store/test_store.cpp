@@ -405,6 +405,39 @@ TEST_CASE("a point comes back with its vars and words") {
       "the sweep no longer has the model 'small'");
 }
 
+TEST_CASE("a search sees ends in the order of commits, and how long the last attempt took") {
+  const TempDir dir;
+  Daemon daemon(dir / "a.db");
+  daemon.submit(dir, {.gpus = {1, 2}, .micro_batch = {1}});
+  const auto late = daemon.trial("model = 'tiny' and gpus = 2");
+  const auto early = daemon.trial("model = 'tiny' and gpus = 1");
+  const auto complete = [&](TrialId trial) {
+    const auto attempt = daemon.run(trial, Outcome::completed, 40);
+    daemon.commit({AddEvent{.at = daemon.now, .trial = trial, .kind = EventKind::completed}});
+    return attempt;
+  };
+  daemon.run(late, Outcome::crashed);
+  const auto other = complete(early);
+  const auto last = complete(late);
+  // Its news came later than those of the other trial, which had ended after it.
+  sqlite::Database(dir / "a.db", sqlite::OpenMode::existing, 1000)
+      .execute(
+          fmt::format("UPDATE attempts SET ended_at = (SELECT ended_at FROM attempts WHERE id = "
+                      "{}) - 1 WHERE id = {}; UPDATE attempts SET started_at = ended_at - "
+                      "2500000 WHERE id = {}",
+              other, last, last));
+  const auto rows =
+      must(daemon.store->search_rows(1, SweepFile({.gpus = {1, 2}, .micro_batch = {1}}).sweep));
+  const auto row = [&](TrialId id) {
+    return *std::find_if(rows.begin(), rows.end(), [&](const auto& r) { return r.id == id; });
+  };
+  CHECK(row(late).ended_at < row(early).ended_at);
+  CHECK(row(late).end_event > row(early).end_event);
+  CHECK(row(late).seconds == doctest::Approx(2.5));
+  CHECK(row(late).gpu_seconds > 2 * row(late).seconds);
+  CHECK(row(daemon.trial("model = 'small' and gpus = 1")).end_event == 0);
+}
+
 TEST_CASE("a search sees every trial with its point and end and what it has cost") {
   const TempDir dir;
   Daemon daemon(dir / "a.db");
