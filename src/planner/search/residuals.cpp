@@ -67,8 +67,8 @@ ResidualModel::Covariance ResidualModel::covariance(
       machine * links, machine * unknown, machine};
 }
 
-double ResidualModel::scaled(const Covariance& covariance) const {
-  return square(scales_.errors) * (covariance.errors + square(scales_.links) * covariance.links) +
+double ResidualModel::scaled(const Covariance& covariance, const Scales& scales) const {
+  return square(scales.errors) * (covariance.errors + square(scales.links) * covariance.links) +
       covariance.unknown + square(prior_.scale) * covariance.common;
 }
 
@@ -76,8 +76,36 @@ double ResidualModel::noise_variance() const {
   return square(scales_.noise * prior_.noise);
 }
 
+double ResidualModel::correlation(std::size_t a, std::size_t b) const {
+  const auto prior = [&](std::size_t i, std::size_t j) { return scaled(covariance_[i][j], {}); };
+  return prior(a, b) / std::sqrt(prior(a, a) * prior(b, b));
+}
+
+/// Of the two observations that resemble each other most the earlier one: the other tells most of
+/// what it tells.
+void ResidualModel::drop_most_alike() {
+  // Scales are calibrated by the first observations, which from now on are others.
+  if (calibrates_next()) fit();
+  std::size_t first = 0;
+  double most = -1;
+  for (std::size_t later = 1; later < inputs_.size(); ++later) {
+    for (std::size_t i = 0; i < later; ++i) {
+      const double alike = correlation(later, i);
+      if (alike <= most) continue;
+      most = alike;
+      first = i;
+    }
+  }
+  const auto at = static_cast<std::ptrdiff_t>(first);
+  inputs_.erase(inputs_.begin() + at);
+  residuals_.erase(residuals_.begin() + at);
+  covariance_.erase(covariance_.begin() + at);
+  for (auto row = covariance_.begin() + at; row != covariance_.end(); ++row)
+    row->erase(row->begin() + at);
+}
+
 void ResidualModel::add(const ResidualInput& input, double residual) {
-  if (inputs_.size() >= most_observations) return;
+  if (inputs_.size() == most_observations) drop_most_alike();
   fitted_ = false;
   inputs_.push_back(input);
   residuals_.push_back(residual);
@@ -119,7 +147,7 @@ void ResidualModel::factor() {
   for (std::size_t j = 0; j < count_; ++j) {
     double* const column = &lower_[j * count_];
     for (std::size_t i = j; i < count_; ++i)
-      column[i] = scaled(covariance_[i][j]);
+      column[i] = scaled(covariance_[i][j], scales_);
     column[j] += noise_[j];
     for (std::size_t k = 0; k < j; ++k) {
       const double* const other = &lower_[k * count_];
@@ -255,9 +283,9 @@ void ResidualModel::fit() {
 ResidualModel::Posterior ResidualModel::posterior(const ResidualInput& input) const {
   Posterior posterior;
   std::vector<double> row(count_);
-  double variance = scaled(covariance(input, input));
+  double variance = scaled(covariance(input, input), scales_);
   for (std::size_t i = 0; i < count_; ++i)
-    row[i] = scaled(covariance(input, inputs_[i]));
+    row[i] = scaled(covariance(input, inputs_[i]), scales_);
   solve(row, 0);
   for (std::size_t i = 0; i < count_; ++i) {
     posterior.mean += row[i] * solved_[i];

@@ -86,7 +86,7 @@ class ResidualModel {
  public:
   explicit ResidualModel(const ResidualPrior& prior) : prior_(prior) {}
 
-  /// Observations beyond `most_observations` are not taken.
+  /// Beyond `most_observations` it takes the place of one that resembles another.
   void add(const ResidualInput& input, double residual);
   /// Makes fit() judge the scales by all observations so far; add() does so now and then.
   void calibrate_by_all();
@@ -98,6 +98,7 @@ class ResidualModel {
     return inputs_.size() < fewest_to_calibrate || calibrated_by_ != calibrate_by_;
   }
   [[nodiscard]] std::size_t size() const { return inputs_.size(); }
+  static constexpr std::size_t most_observations = 200;
 
   struct Posterior {
     double mean = 0;
@@ -122,7 +123,9 @@ class ResidualModel {
   };
 
   [[nodiscard]] Covariance covariance(const ResidualInput& a, const ResidualInput& b) const;
-  [[nodiscard]] double scaled(const Covariance& covariance) const;
+  [[nodiscard]] double scaled(const Covariance& covariance, const Scales& scales) const;
+  [[nodiscard]] double correlation(std::size_t a, std::size_t b) const;
+  void drop_most_alike();
   [[nodiscard]] double prior_mean() const;
   [[nodiscard]] double noise_variance() const;
   void solve(std::vector<double>& x, std::size_t first) const;
@@ -132,7 +135,6 @@ class ResidualModel {
   void calibrate();
   [[nodiscard]] double log_predictive_density();
 
-  static constexpr std::size_t most_observations = 200;
   static constexpr std::size_t fewest_to_calibrate = 3;
 
   ResidualPrior prior_;

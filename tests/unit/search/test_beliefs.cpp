@@ -399,3 +399,18 @@ TEST_CASE("a few runs say how large the noise is, whatever was thought before") 
   CHECK(quiet < 0.04);
   CHECK(after(0.1) > 1.5 * quiet);
 }
+
+TEST_CASE("of more runs than it keeps a model drops those that others tell, old or new") {
+  ResidualModel model(normal_prior());
+  constexpr auto most = static_cast<int>(ResidualModel::most_observations);
+  // One far away, many that are alike, and after them one that is far away too.
+  model.add(at(-40), -0.5);
+  for (int i = 0; i < most + 20; ++i)
+    model.add(at(0.001 * i), 0.1);
+  model.add(at(40), 0.5);
+  model.fit();
+  CHECK(model.size() == most);
+  const double common = model.posterior(at(80)).mean;
+  CHECK(model.posterior(at(-40)).mean < common - 0.3);
+  CHECK(model.posterior(at(40)).mean > common + 0.2);
+}
