@@ -111,13 +111,14 @@ void CellSearch::update_posterior(Candidate& candidate) const {
     if (weights[i] < negligible * *likeliest) continue;
     const auto& component = components[i];
     const auto off = speed_.posterior(component.input);
+    const auto guess = [&](double chance, double retries) {
+      if (chance > 0)
+        candidate.speeds.push_back(
+            {weights[i] * chance, component.prior + retries + off.mean, off.sigma, off.noise});
+    };
     const double headroom = chance_unslowed(component);
-    if (headroom > negligible)
-      candidate.speeds.push_back({weights[i] * headroom,
-          component.prior + component.log_retries + off.mean, off.sigma, off.noise});
-    if (headroom < 1 - negligible)
-      candidate.speeds.push_back(
-          {weights[i] * (1 - headroom), component.prior + off.mean, off.sigma, off.noise});
+    guess(headroom, component.log_retries);
+    guess(1 - headroom, 0);
   }
   double sum = 0;
   for (const auto& guess : candidate.speeds)
