@@ -41,7 +41,7 @@ struct Candidate {
 
   std::unique_ptr<const Layout> layout;
   Status status = Status::waiting;
-  std::size_t held_against = 0;  ///< count of OOMs that MemoryBelief::ruled_out_by() has compared
+  std::size_t held_against = 0;  ///< count of OOMs that FitBelief::ruled_out_by() has compared
 
   // Posterior, given all that was measured until the last refresh.
   std::size_t likeliest = 0;       ///< index of the most probable of components

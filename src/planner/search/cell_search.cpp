@@ -49,8 +49,9 @@ std::vector<Candidate::Component> CellSearch::components_of(const SearchPoint& p
   for (const auto& layout : layouts) {
     const SearchPoint at{point.model, layout.point, layout.traits};
     const auto guess = predictor_.guess(at.model, at.point, at.traits);
-    components.push_back({speed_.input_of(at, guess.time), memory_.bounds_of(guess.memory),
-        std::log(speed_of(guess.step_s, at.point)), std::log(guess.retries)});
+    components.push_back(
+        {speed_.input_of(at, guess.time), {guess.memory.lower_bytes, guess.memory.upper_bytes},
+            std::log(speed_of(guess.step_s, at.point)), std::log(guess.retries)});
   }
   return components;
 }
@@ -414,7 +415,7 @@ std::optional<std::string> CellSearch::wont_fit(std::size_t number) {
   const auto& bounds = candidate.layout->components[candidate.likeliest].bounds;
   return fmt::format("{} Estimate: {:.1f} to {:.1f} GiB of {:.1f} GiB, {:.1f} % likely to fit.",
       unfit_reason, static_cast<double>(bounds.lower) / gib,
-      static_cast<double>(bounds.upper) / gib, static_cast<double>(bounds.capacity) / gib,
+      static_cast<double>(bounds.upper) / gib, static_cast<double>(memory_.capacity()) / gib,
       100 * candidate.fits);
 }
 

@@ -161,7 +161,7 @@ class CellSearch {
   SearchSettings settings_;
   Predictor predictor_;
   SpeedBelief speed_;
-  MemoryBelief memory_;
+  FitBelief memory_;
   std::unique_ptr<Alternatives> alternatives_;  // null: each point is one layout
   CostBelief cost_;
   OwnRuns runs_;

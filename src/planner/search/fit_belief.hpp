@@ -5,7 +5,6 @@
 // much as a layout that ran out of memory is out.
 #pragma once
 
-#include "predict/predictor.hpp"
 #include "search/search_point.hpp"
 
 #include <cstddef>
@@ -16,52 +15,6 @@
 
 namespace shardsweep {
 
-/// A distribution over the error that the estimates of a trainer share.
-class FitBelief {
- public:
-  FitBelief();
-
-  /// Bounds as the predictor gives them; `capacity` 0: unknown, everything fits.
-  struct Bounds {
-    std::int64_t lower = 0;
-    std::int64_t upper = 0;
-    std::int64_t capacity = 0;
-  };
-  /// Observes that a layout of these bounds ran, or ran out of memory: its need is below, or above,
-  /// the capacity.
-  void learn(const Bounds& bounds, bool fitted);
-  /// Observes a run of an earlier sweep. `weight`: how much it says of the layouts here. Such runs
-  /// together are worth a few of this sweep at most, since their models err in their own way.
-  void remember(const Bounds& bounds, bool fitted, double weight);
-  /// Posterior probability that a layout's need is within `share` of the device's capacity.
-  [[nodiscard]] double probability(const Bounds& bounds, double share = 1) const;
-
- private:
-  struct Error {
-    double shift;  // ln of the factor
-    double weight;
-  };
-  /// How one run has ended.
-  struct Lesson {
-    Bounds bounds;
-    bool fitted = true;
-    double weight = 1;
-  };
-  void reset() const;
-  void weigh_all() const;
-  void weigh(const Lesson& lesson, double weight) const;
-  void normalize() const;
-  std::vector<Lesson> lessons_;
-  std::vector<Lesson> remembered_;  // the latest
-  // Weights by all lessons. If one was remembered since (`outdated_`), the next question weighs all
-  // anew.
-  mutable bool outdated_ = false;
-  mutable std::vector<Error> errors_;
-  mutable std::vector<Error> likely_;  // errors_ of more than negligible weight
-  // Answers since the last lesson, by rounded margin and width.
-  mutable std::unordered_map<std::uint64_t, double> known_;
-};
-
 /// A run that ran out of memory, in this cell or in another one.
 struct OutOfMemory {
   SearchPoint is;
@@ -70,23 +23,32 @@ struct OutOfMemory {
   bool revoked = false;               ///< true once a layout that needs as much has run
 };
 
-/// A cell's beliefs about memory: how likely a layout fits, and which layouts an OOM rules out.
-class MemoryBelief {
+/// A cell's beliefs about memory: a distribution over the error that the estimates of a trainer
+/// share, and the runs that rule layouts out.
+class FitBelief {
  public:
-  explicit MemoryBelief(std::int64_t capacity) : capacity_(capacity) {}
+  /// Bytes of a GPU; 0: unknown, everything fits.
+  explicit FitBelief(std::int64_t capacity) : capacity_(capacity) {}
 
-  using Bounds = FitBelief::Bounds;
-  [[nodiscard]] Bounds bounds_of(const MemoryGuess& guess) const {
-    return {guess.lower_bytes, guess.upper_bytes, capacity_};
-  }
-  /// The chance that a layout fits.
-  [[nodiscard]] double fits(const Bounds& bounds) const { return fit_.probability(bounds); }
-  /// The chance that one which fits leaves its allocator room.
+  /// Bounds as the predictor gives them.
+  struct Bounds {
+    std::int64_t lower = 0;
+    std::int64_t upper = 0;
+  };
+  [[nodiscard]] std::int64_t capacity() const { return capacity_; }
+  /// Posterior probability that a layout's need is within `share` of the device's capacity.
+  [[nodiscard]] double fits(const Bounds& bounds, double share = 1) const;
+  /// The chance that a layout which fits leaves its allocator room.
   [[nodiscard]] double headroom(const Bounds& bounds) const;
-  /// Observes the end of a layout with these bounds, if it is certain which layout it was.
-  void observe(const Bounds& bounds, Outcome outcome);
-  /// Observes a run of an earlier sweep.
-  void remember(const Bounds& bounds, Outcome outcome, double weight);
+  /// Observes the end of a layout with these bounds, if it is certain which layout it was: its need
+  /// is below the capacity, or above.
+  void observe(const Bounds& bounds, Outcome outcome) { learn(lessons_, bounds, outcome, 1); }
+  /// Observes a run of an earlier sweep. `weight`: how much it says of the layouts here. Such runs
+  /// together are worth a few of this sweep at most, since their models err in their own way.
+  void remember(const Bounds& bounds, Outcome outcome, double weight) {
+    learn(remembered_, bounds, outcome, weight);
+  }
+
   /// Keeps an OOM, unless an earlier one already implies it, or a layout that needs as much memory
   /// has run.
   void observe_oom(OutOfMemory oom);
@@ -99,8 +61,30 @@ class MemoryBelief {
       const SearchPoint& point, std::size_t& held_against) const;
 
  private:
-  std::int64_t capacity_;  // bytes of a GPU
-  FitBelief fit_;
+  struct Error {
+    double shift;  // ln of the factor
+    double weight;
+  };
+  /// How one run has ended.
+  struct Lesson {
+    Bounds bounds;
+    bool fitted = true;
+    double weight = 1;
+  };
+  struct Margin {
+    double margin;  // ln(capacity / estimate)
+    double sigma;   // standard deviation of ln(bytes)
+  };
+  [[nodiscard]] Margin margin_of(const Bounds& bounds) const;
+  void update_posterior() const;
+  void learn(std::vector<Lesson>& lessons, const Bounds& bounds, Outcome outcome, double weight);
+
+  std::int64_t capacity_;
+  std::vector<Lesson> lessons_;     // the latest
+  std::vector<Lesson> remembered_;  // of earlier sweeps, the latest
+  // Posterior by all lessons, and answers by rounded margin and width; empty: to be computed.
+  mutable std::vector<Error> errors_;
+  mutable std::unordered_map<std::uint64_t, double> known_;
   std::vector<OutOfMemory> out_of_memory_;  // no earlier one rules a later one out
   std::vector<SearchPoint> fitting_;        // no earlier one needs as much as a later one
 };

@@ -27,13 +27,13 @@ struct Expected {
 std::vector<Expected> expected_of(const std::vector<RivalRow>& rows, const ReplayOptions& options) {
   const Predictor predictor(options.cluster, *options.family);
   const SpeedBelief places(options.cluster);
-  const MemoryBelief memory(options.cluster.memory_bytes);
+  const FitBelief memory(options.cluster.memory_bytes);
   std::vector<Expected> all;
   for (const auto& row : rows) {
     const auto guess = predictor.guess(row.point.model, row.point.point, row.point.traits);
     all.push_back(
         {places.input_of(row.point, guess.time), std::log(speed_of(guess.step_s, row.point.point)),
-            memory.fits(memory.bounds_of(guess.memory)), guess.step_s});
+            memory.fits({guess.memory.lower_bytes, guess.memory.upper_bytes}), guess.step_s});
   }
   return all;
 }

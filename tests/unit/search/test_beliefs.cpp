@@ -271,75 +271,75 @@ TEST_CASE("one run in a bad network does not condemn what waits for it and two d
 }
 
 TEST_CASE("a layout fits as its bounds say until others of the cell have run") {
-  const FitBelief::Bounds below{40, 60, 100};
-  const FitBelief::Bounds around{80, 125, 100};
-  const FitBelief::Bounds above{150, 300, 100};
-  FitBelief belief;
-  CHECK(belief.probability(below) > 0.998);
-  CHECK(belief.probability(around) == doctest::Approx(0.5).epsilon(0.01));
-  CHECK(belief.probability(above) < 0.01);
-  CHECK(belief.probability({150, 300, 0}) == 1);
+  const FitBelief::Bounds below{40, 60};
+  const FitBelief::Bounds around{80, 125};
+  const FitBelief::Bounds above{150, 300};
+  FitBelief belief(100);
+  CHECK(belief.fits(below) > 0.998);
+  CHECK(belief.fits(around) == doctest::Approx(0.5).epsilon(0.01));
+  CHECK(belief.fits(above) < 0.01);
+  CHECK(FitBelief(0).fits({150, 300}) == 1);
 }
 
 TEST_CASE("an OOM makes others of the cell less likely to fit and a success more") {
-  const FitBelief::Bounds around{80, 125, 100};
-  FitBelief after_oom;
-  after_oom.learn({70, 110, 100}, false);
-  FitBelief after_success;
-  after_success.learn({90, 140, 100}, true);
-  CHECK(after_oom.probability(around) < 0.35);
-  CHECK(after_success.probability(around) > 0.65);
+  const FitBelief::Bounds around{80, 125};
+  FitBelief after_oom(100);
+  after_oom.observe({70, 110}, Outcome::oom);
+  FitBelief after_success(100);
+  after_success.observe({90, 140}, Outcome::completed);
+  CHECK(after_oom.fits(around) < 0.35);
+  CHECK(after_success.fits(around) > 0.65);
   // Where nothing fits that should, the family is another's: a few runs say so.
-  FitBelief wrong;
+  FitBelief wrong(100);
   for (int i = 0; i < 4; ++i)
-    wrong.learn({50, 78, 100}, false);
-  CHECK(wrong.probability({55, 80, 100}) < 0.3);
-  CHECK(wrong.probability({10, 15, 100}) > 0.99);
+    wrong.observe({50, 78}, Outcome::oom);
+  CHECK(wrong.fits({55, 80}) < 0.3);
+  CHECK(wrong.fits({10, 15}) > 0.99);
   // A run that surprised nobody teaches next to nothing.
-  FitBelief after_nothing;
-  after_nothing.learn({10, 20, 100}, true);
-  CHECK(after_nothing.probability(around) == doctest::Approx(0.5).epsilon(0.01));
+  FitBelief after_nothing(100);
+  after_nothing.observe({10, 20}, Outcome::completed);
+  CHECK(after_nothing.fits(around) == doctest::Approx(0.5).epsilon(0.01));
 }
 
 TEST_CASE("memory of earlier sweeps says as much as a few runs, however many there were") {
-  const FitBelief::Bounds around{80, 125, 100};
+  const FitBelief::Bounds around{80, 125};
   const auto after = [&](int ooms, double weight) {
-    FitBelief belief;
+    FitBelief belief(100);
     for (int i = 0; i < ooms; ++i)
-      belief.remember({60, 90, 100}, false, weight);
-    return belief.probability(around);
+      belief.remember({60, 90}, Outcome::oom, weight);
+    return belief.fits(around);
   };
-  FitBelief own;
+  FitBelief own(100);
   for (int i = 0; i < 4; ++i)
-    own.learn({60, 90, 100}, false);
+    own.observe({60, 90}, Outcome::oom);
   CHECK(after(1, 0.5) < 0.49);
   CHECK(after(2, 0.5) < after(1, 0.5));
-  CHECK(after(200, 1) == doctest::Approx(own.probability(around)).epsilon(0.01));
-  CHECK(after(4, 1) == doctest::Approx(own.probability(around)).epsilon(0.01));
+  CHECK(after(200, 1) == doctest::Approx(own.fits(around)).epsilon(0.01));
+  CHECK(after(4, 1) == doctest::Approx(own.fits(around)).epsilon(0.01));
   CHECK(after(1, 0.25) > after(1, 1));
 
   // Runs of today outweigh them.
-  FitBelief belief;
+  FitBelief belief(100);
   for (int i = 0; i < 200; ++i)
-    belief.remember({60, 90, 100}, false, 1);
-  const double before = belief.probability(around);
+    belief.remember({60, 90}, Outcome::oom, 1);
+  const double before = belief.fits(around);
   for (int i = 0; i < 8; ++i)
-    belief.learn({85, 120, 100}, true);
-  CHECK(belief.probability(around) > before + 0.2);
+    belief.observe({85, 120}, Outcome::completed);
+  CHECK(belief.fits(around) > before + 0.2);
 }
 
-TEST_CASE("it is the same whether memory of earlier sweeps is heard before or after runs") {
-  const FitBelief::Bounds around{80, 125, 100};
-  FitBelief before;
-  FitBelief between;
-  before.remember({60, 90, 100}, false, 0.5);
-  before.remember({70, 80, 100}, false, 0.5);
-  before.learn({85, 120, 100}, true);
-  between.remember({70, 80, 100}, false, 0.5);
-  CHECK(between.probability(around) < 0.5);
-  between.learn({85, 120, 100}, true);
-  between.remember({60, 90, 100}, false, 0.5);
-  CHECK(between.probability(around) == doctest::Approx(before.probability(around)));
+TEST_CASE("it is the same whether memory of earlier sweeps is observed before or after runs") {
+  const FitBelief::Bounds around{80, 125};
+  FitBelief before(100);
+  FitBelief between(100);
+  before.remember({60, 90}, Outcome::oom, 0.5);
+  before.remember({70, 80}, Outcome::oom, 0.5);
+  before.observe({85, 120}, Outcome::completed);
+  between.remember({70, 80}, Outcome::oom, 0.5);
+  CHECK(between.fits(around) < 0.5);
+  between.observe({85, 120}, Outcome::completed);
+  between.remember({60, 90}, Outcome::oom, 0.5);
+  CHECK(between.fits(around) == doctest::Approx(before.fits(around)));
 }
 
 TEST_CASE("a launch is worth its expected improvement, its chances and its seconds") {
