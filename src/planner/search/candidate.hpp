@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A cell's points as its search sees them, and what the cell's own runs have come to.
+// A cell's points as its search sees them.
 #pragma once
 
 #include "search/fit_belief.hpp"
@@ -7,7 +7,6 @@
 #include "search/search_point.hpp"
 #include "search/value.hpp"
 
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -63,38 +62,6 @@ struct CellLeader {
   std::size_t number = 0;  ///< number of the point
   double tokens_per_s_per_gpu = 0;
   double resolution = 0;  ///< share of that speed that its log rounds away
-};
-
-/// Results of the cell's own runs.
-class OwnRuns {
- public:
-  void start() { ++started_; }
-  void put_back() { --started_; }
-  /// Counts the end of a point; a skipped or cancelled one was no run. Returns whether it leads.
-  bool end(std::size_t number, const SearchNews& news) {
-    if (news.outcome == Outcome::skipped || news.outcome == Outcome::cancelled) return false;
-    const bool completed = news.outcome == Outcome::completed;
-    if (completed || news.outcome == Outcome::oom) ++judged_;
-    if (!completed || news.cut_short || news.tokens_per_s_per_gpu <= 0) return false;
-    const double speed = std::log(news.tokens_per_s_per_gpu);
-    if (best_ && *best_ >= speed) return false;
-    best_ = speed;
-    leader_ = {number, news.tokens_per_s_per_gpu, news.resolution};
-    return true;
-  }
-
-  [[nodiscard]] std::int64_t started() const { return started_; }
-  /// Runs that memory has a verdict of.
-  [[nodiscard]] std::int64_t judged() const { return judged_; }
-  [[nodiscard]] const std::optional<CellLeader>& leader() const { return leader_; }
-  /// ln of the leader's tokens/s per GPU.
-  [[nodiscard]] const std::optional<double>& best() const { return best_; }
-
- private:
-  std::int64_t started_ = 0;
-  std::int64_t judged_ = 0;
-  std::optional<double> best_;
-  std::optional<CellLeader> leader_;
 };
 
 }  // namespace shardsweep

@@ -39,8 +39,7 @@ CellSearch::CellSearch(const SearchSettings& settings, const ClusterSpec& cluste
       speed_(cluster),
       memory_(cluster.memory_bytes),
       alternatives_(std::move(alternatives)),
-      cost_(cost),
-      stop_(settings.until) {}
+      cost_(cost) {}
 
 std::vector<Candidate::Component> CellSearch::components_of(const SearchPoint& point) const {
   std::vector<Alternative> layouts{{point.point, point.traits}};
@@ -152,15 +151,15 @@ void CellSearch::set(Candidate& candidate, Status status) {
 void CellSearch::start(std::size_t number) {
   if (candidates_[number].status != Status::waiting) return;
   set(candidates_[number], Status::started);
-  runs_.start();
+  ++started_;
 }
 
 void CellSearch::put_back(std::size_t number) {
   auto& candidate = candidates_[number];
   const auto status = candidate.status;
   if (status != Status::started && status != Status::spared) return;
-  if (status == Status::started) runs_.put_back();
-  INVARIANT(runs_.started() >= 0, "no more is put back than was started", number, runs_.started());
+  if (status == Status::started) --started_;
+  INVARIANT(started_ >= 0, "no more is put back than was started", number, started_);
   // Rank a point anew when it comes back.
   if (status == Status::spared) stale_ = true;
   set(candidate, Status::waiting);
@@ -175,14 +174,21 @@ void CellSearch::end(std::size_t number, const SearchNews& news) {
   auto& candidate = candidates_[number];
   if (candidate.has_ended()) return;
   const bool ran = news.outcome != Outcome::skipped && news.outcome != Outcome::cancelled;
-  if (candidate.status != Status::started && ran) runs_.start();
-  INVARIANT(runs_.started() <= static_cast<std::int64_t>(candidates_.size()),
-      "no point of a cell is started twice", number, runs_.started(), candidates_.size());
+  if (candidate.status != Status::started && ran) ++started_;
+  INVARIANT(started_ <= static_cast<std::int64_t>(candidates_.size()),
+      "no point of a cell is started twice", number, started_, candidates_.size());
   set(candidate, ran && news.outcome != Outcome::oom ? Status::tried : Status::gone);
   observe(*candidate.layout, news, own_cell);
-  judge_all_ |= runs_.end(number, news);
+  const bool completed = news.outcome == Outcome::completed;
+  if (completed) memory_.observe_fit(point(number));
   if (news.outcome == Outcome::oom) observe_oom({point(number), number, 0});
-  if (news.outcome == Outcome::completed) memory_.observe_fit(point(number));
+  if (completed || news.outcome == Outcome::oom) ++judged_;
+  const double speed = news.tokens_per_s_per_gpu;
+  if (completed && !news.cut_short && speed > (leader_ ? leader_->tokens_per_s_per_gpu : 0)) {
+    leader_ = {number, speed, news.resolution};
+    best_ = std::log(speed);
+    judge_all_ = true;
+  }
   refresh_if_due();
 }
 
@@ -333,8 +339,8 @@ void CellSearch::refresh_if_due() {
 void CellSearch::judge() {
   const auto judge_one = [&](std::size_t number) {
     auto& candidate = candidates_[number];
-    candidate.better = stop_.chance_of_better(candidate, runs_);
-    candidate.log_gain = log_gain(candidate.speeds, candidate.fits, runs_.best());
+    candidate.better = chance_of_better(candidate);
+    candidate.log_gain = log_gain(candidate.speeds, candidate.fits, best_);
     INVARIANT(!std::isnan(candidate.log_gain), "what a run is worth is a number", number,
         candidate.mean, candidate.sigma, candidate.fits, candidate.better);
   };
@@ -379,11 +385,64 @@ std::vector<std::size_t> CellSearch::order() {
   return waiting;
 }
 
+/// The chance that a point fits and beats the best by until.regret.
+double CellSearch::chance_of_better(const Candidate& candidate) const {
+  if (!leader_) return candidate.fits;
+  // The best may be slower than its log says.
+  const double rounded = std::min(leader_->resolution, 0.5);
+  return candidate.fits *
+      chance_above(
+          candidate.speeds, *best_ + std::log1p(-rounded) + std::log1p(settings_.until.regret));
+}
+
+/// Chance that no waiting point beats the best by until.regret; `with_spared`: nor a spared one.
+double CellSearch::chance_of_none(bool with_spared) const {
+  double none = 1;
+  for (const auto& candidate : candidates_) {
+    const bool counts =
+        candidate.status == Status::waiting || (with_spared && candidate.status == Status::spared);
+    if (counts) none *= 1 - candidate.better;
+  }
+  return none;
+}
+
+/// A sentence if a limit of runs or GPU-hours is reached; else none.
+std::optional<std::string> CellSearch::limit_reached(double gpu_hours) const {
+  const auto& until = settings_.until;
+  if (until.runs > 0 && started_ >= until.runs)
+    return fmt::format("Search stopped: this cell has used its {} (search.until.runs).",
+        counted(until.runs, "run"));
+  if (until.gpu_hours > 0 && gpu_hours >= until.gpu_hours)
+    return fmt::format(
+        "Search stopped: this cell has used {:.2f} of its {:g} GPU-hours "
+        "(search.until.gpu_hours).",
+        gpu_hours, until.gpu_hours);
+  return std::nullopt;
+}
+
 std::optional<std::string> CellSearch::enough(double gpu_hours) {
-  if (auto limit = stop_.limit_reached(runs_, gpu_hours)) return limit;
-  if (settings_.until.regret <= 0) return std::nullopt;
+  if (auto limit = limit_reached(gpu_hours)) return limit;
+  const auto& until = settings_.until;
+  if (until.regret <= 0) return std::nullopt;
   refresh();
-  return stop_.nothing_better(candidates_, runs_);
+  const double none = chance_of_none(false);
+  if (none < until.confidence) return std::nullopt;
+  // Round down, because 99.9 % is no certainty.
+  const double sure = std::min(std::floor(100 * none), 99.0);
+  if (!leader_)
+    return fmt::format(
+        "Search stopped: {:.0f} % sure that nothing untested fits into memory.", sure);
+  auto text = fmt::format(
+      "Search stopped: {:.0f} % sure that nothing untested beats {} tokens/s per GPU by {:g} %",
+      sure, grouped(std::llround(leader_->tokens_per_s_per_gpu)), 100 * until.regret);
+  if (leader_->resolution > 0)
+    text += fmt::format(" (its log rounds {} away)", percent_text(leader_->resolution));
+  // A point that is still running may beat the best, and is no part of what is said.
+  const auto running = std::count_if(candidates_.begin(), candidates_.end(),
+      [](const Candidate& candidate) { return candidate.status == Status::started; });
+  if (running > 0)
+    text += fmt::format(". Not yet measured: {} of this cell", counted(running, "run"));
+  return text + ".";
 }
 
 /// A chance below which a layout is left out, and one from which it is taken back.
@@ -392,9 +451,11 @@ constexpr double fair_chance = 0.05;
 
 std::vector<std::size_t> CellSearch::to_reopen(double gpu_hours) {
   std::vector<std::size_t> numbers;
-  if (stop_.limit_reached(runs_, gpu_hours)) return numbers;
+  if (limit_reached(gpu_hours)) return numbers;
   refresh();
-  if (settings_.until.regret > 0 && !stop_.is_contradicted(candidates_)) return numbers;
+  constexpr double as_large_again = 1.5;
+  const auto& [regret, confidence, runs, hours] = settings_.until;
+  if (regret > 0 && 1 - chance_of_none(true) <= as_large_again * (1 - confidence)) return numbers;
   for (std::size_t i = 0; i < candidates_.size(); ++i) {
     const auto& candidate = candidates_[i];
     if (candidate.status != Status::spared) continue;
@@ -406,7 +467,7 @@ std::vector<std::size_t> CellSearch::to_reopen(double gpu_hours) {
 std::optional<std::string> CellSearch::wont_fit(std::size_t number) {
   const auto& candidate = candidates_[number];
   // No cell is given up before it has run at least one point.
-  if (!settings_.rules.memory || runs_.judged() == 0) return std::nullopt;
+  if (!settings_.rules.memory || judged_ == 0) return std::nullopt;
   if (settings_.policy == SearchPolicy::exhaustive || candidate.status != Status::waiting)
     return std::nullopt;
   refresh();
@@ -421,9 +482,9 @@ std::optional<std::string> CellSearch::wont_fit(std::size_t number) {
 
 std::string CellSearch::why_next(std::size_t number) {
   const auto& candidate = candidates_[number];
-  if (!runs_.best()) return "No layout of the cell has been measured yet.";
+  if (!best_) return "No layout of the cell has been measured yet.";
   return fmt::format("{:.1f} % likely to beat {} tokens/s per GPU.", 100 * candidate.better,
-      grouped(std::llround(std::exp(*runs_.best()))));
+      grouped(std::llround(std::exp(*best_))));
 }
 
 CellSearch::Outlook CellSearch::outlook(std::size_t number) {
