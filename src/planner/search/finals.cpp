@@ -17,7 +17,6 @@
 #include <map>
 #include <numeric>
 #include <set>
-#include <tuple>
 #include <utility>
 
 namespace shardsweep {
@@ -379,7 +378,7 @@ std::string final_text(const FinalVerdict& verdict, const FinalsSettings& settin
 namespace {
 
 struct CellFinals {
-  std::vector<std::tuple<double, TrialId, double>> layouts;  ///< -speed, trial, step spread
+  std::vector<Contender> layouts;
   std::vector<FinalRun> runs;
 };
 
@@ -400,15 +399,14 @@ FinalCell cell_of(const CellKey& key, CellFinals gathered, std::size_t most) {
   std::set<TrialId> have_run;
   for (const FinalRun& run : gathered.runs)
     have_run.insert(run.layout);
-  std::sort(gathered.layouts.begin(), gathered.layouts.end());
-  std::vector<Contender> contenders;
-  contenders.reserve(gathered.layouts.size());
-  for (const auto& [negative, layout, spread] : gathered.layouts)
-    contenders.push_back({-negative, spread});
-  const std::size_t count = finalists_among(contenders, most);
+  std::sort(
+      gathered.layouts.begin(), gathered.layouts.end(), [](const Contender& a, const Contender& b) {
+        return std::pair(-a.speed, a.layout) < std::pair(-b.speed, b.layout);
+      });
+  const std::size_t count = finalists_among(gathered.layouts, most);
   FinalCell cell{.cell = key};
   std::size_t missed = 0;
-  for (const auto& [negative, layout, spread] : gathered.layouts) {
+  for (const auto& [speed, spread, layout] : gathered.layouts) {
     const bool chosen = most > 0 ? cell.finalists.size() < count : have_run.contains(layout);
     if (!chosen) {
       ++missed;
@@ -447,7 +445,7 @@ std::vector<FinalCell> final_cells(const std::vector<FinalsRow>& rows, std::size
     if (row.final_of != 0) {
       cell.runs.push_back(run_of(row));
     } else if (row.tokens_per_s_per_gpu > 0) {
-      cell.layouts.emplace_back(-row.tokens_per_s_per_gpu, row.id, row.step_spread);
+      cell.layouts.push_back({row.tokens_per_s_per_gpu, row.step_spread, row.id});
     }
   }
   std::vector<FinalCell> all;

@@ -117,6 +117,7 @@ inline constexpr std::int64_t most_worth_starting = 50;
 struct Contender {
   double speed = 0;
   double step_spread = 0;  ///< (p95 - min) / median of its train steps; 0: not known
+  TrialId layout = 0;      ///< the trial that measured it
 };
 /// Count of contenders that take part, the fastest first: at most `most`. None was measured slower
 /// than the fastest by more than 10 %, or than the train steps of either vary.
