@@ -263,8 +263,8 @@ void CellSearch::observe(
     const Candidate::Layout& layout, const SearchNews& news, std::int32_t cell) {
   const auto& point = layout.is;
   const auto& components = layout.components;
-  stale_ |= cell == own_cell || point.unknown.any();
   if (news.outcome != Outcome::completed && news.outcome != Outcome::oom) return;
+  stale_ |= cell == own_cell || point.unknown.any();
   cost_.observe(point.point, news);
   // Which of several things a run was is judged by all runs before it.
   if (components.size() > 1 || components.front().log_retries > 0) speed_.learn();
@@ -317,7 +317,7 @@ std::vector<std::size_t> CellSearch::promising(std::size_t most) const {
 /// such a pass is fast for; so it follows from the measurements, and not from when somebody asked.
 void CellSearch::refresh() {
   if (!std::exchange(stale_, false)) return;
-  const bool anew = renewed_.empty() || speed_.calibrates_next();
+  const bool anew = renewed_.empty() || speed_.calibrates_next() || !speed_.is_calibrated();
   speed_.learn();
   const auto cost = std::max<std::size_t>(speed_.runs() * speed_.runs(), 1);
   if (anew) renewed_ = promising(std::max(usually_renewed, renewed_at_calibration / cost));
@@ -330,7 +330,8 @@ void CellSearch::refresh() {
 }
 
 /// A search that is made anew from rows learns all at once; it must not miss a moment at which the
-/// promising points of a large cell are decided.
+/// promising points of a large cell are decided. Before scales are calibrated there is none: each
+/// question renews all points.
 void CellSearch::refresh_if_due() {
   if (candidates_.size() > usually_renewed && speed_.calibrates_next()) refresh();
 }

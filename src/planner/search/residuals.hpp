@@ -93,10 +93,10 @@ class ResidualModel {
   /// Fits noise and scales to the observations. Call it between add() and posterior(). The result
   /// follows from the observations and their order, and not from earlier calls.
   void fit();
-  /// True if fit() judges the scales anew; so it is while there are too few observations for that.
-  [[nodiscard]] bool calibrates_next() const {
-    return inputs_.size() < fewest_to_calibrate || calibrated_by_ != calibrate_by_;
-  }
+  /// True if fit() judges the scales anew.
+  [[nodiscard]] bool calibrates_next() const { return calibrated_by_ != calibrate_by_; }
+  /// False while fit() has had too few observations to judge the scales by.
+  [[nodiscard]] bool is_calibrated() const { return calibrated_by_ > 0; }
   [[nodiscard]] std::size_t size() const { return inputs_.size(); }
   static constexpr std::size_t most_observations = 200;
 

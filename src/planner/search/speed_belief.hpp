@@ -43,6 +43,8 @@ class SpeedBelief {
   [[nodiscard]] std::size_t runs() const { return residuals_.size(); }
   /// True if learn() calibrates scales, so that all posteriors change by it.
   [[nodiscard]] bool calibrates_next() const { return outdated_ || residuals_.calibrates_next(); }
+  /// False while there are too few runs to calibrate by.
+  [[nodiscard]] bool is_calibrated() const { return residuals_.is_calibrated(); }
 
   [[nodiscard]] ResidualModel::Posterior posterior(const ResidualInput& input) const {
     return residuals_.posterior(input);

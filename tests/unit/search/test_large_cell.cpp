@@ -5,6 +5,8 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <memory>
 #include <set>
 #include <vector>
 
@@ -35,6 +37,24 @@ double speed_at(const Point& point, const Predictor& model) {
   const double predicted = speed_of(model.guess(llama3_8b(), point).step_s, point);
   return point.layout.tp > 1 ? predicted / 3 : predicted;
 }
+
+/// Counts the posteriors that a search computes: each asks for its point's weights.
+class CountingAlternatives : public Alternatives {
+ public:
+  explicit CountingAlternatives(std::size_t& asked) : asked_(asked) {}
+  [[nodiscard]] std::vector<Alternative> of(const SearchPoint& point) const override {
+    return {{point.point, point.traits}, {point.point, point.traits}};
+  }
+  [[nodiscard]] std::size_t add(const SearchPoint&, bool) override { return 0; }
+  [[nodiscard]] std::vector<double> weights(std::size_t) const override {
+    ++asked_;
+    return {0.5, 0.5};
+  }
+  std::vector<double> learn(std::size_t, std::vector<double>) override { return {0.5, 0.5}; }
+
+ private:
+  std::size_t& asked_;
+};
 
 }  // namespace
 
@@ -67,4 +87,22 @@ TEST_CASE("a cell of thousands is searched by what its measurements say of all o
   CHECK(search.order().front() != first);
   search.put_back(first);
   CHECK(search.order().front() == first);
+}
+
+TEST_CASE("what a cell of thousands leaves out costs it no pass over its points") {
+  constexpr std::size_t size = 6000;
+  std::size_t posteriors = 0;
+  CellSearch search({.policy = SearchPolicy::best_first}, h100(),
+      Predictor(h100(), **find_family("nanotron")), {},
+      std::make_unique<CountingAlternatives>(posteriors));
+  for (std::size_t i = 0; i < size; ++i)
+    search.add({.model = llama3_8b(), .point = point_at(static_cast<int>(i)), .traits = {}});
+  posteriors = 0;
+  search.end(0, {.outcome = Outcome::oom});
+  for (std::size_t i = 1; i < size / 10; ++i)
+    search.end(i, {.outcome = Outcome::skipped});
+  CHECK(posteriors <= size);
+  CHECK(search.order().size() == size - size / 10);
+  // The rest of it has one pass too, for the OOM.
+  CHECK(posteriors <= 2 * size);
 }
