@@ -178,6 +178,7 @@ void CellSearch::end(std::size_t number, const SearchNews& news) {
   INVARIANT(started_ <= static_cast<std::int64_t>(candidates_.size()),
       "no point of a cell is started twice", number, started_, candidates_.size());
   set(candidate, ran && news.outcome != Outcome::oom ? Status::tried : Status::gone);
+  const bool was_last = std::erase(renewed_, number) > 0 && renewed_.empty();
   observe(*candidate.layout, news, own_cell);
   const bool completed = news.outcome == Outcome::completed;
   if (completed) memory_.observe_fit(point(number));
@@ -189,7 +190,7 @@ void CellSearch::end(std::size_t number, const SearchNews& news) {
     best_ = std::log(speed);
     judge_all_ = true;
   }
-  refresh_if_due();
+  refresh_if_due(was_last);
 }
 
 void CellSearch::observe_oom(OutOfMemory oom) {
@@ -313,17 +314,26 @@ std::vector<std::size_t> CellSearch::promising(std::size_t most) const {
 
 /// Brings the posteriors and the order of points that have not ended up to all measurements. A
 /// posterior costs a pass over these, and a cell may have 100,000 points: the most promising get a
-/// new one. Which these are is decided whenever scales are calibrated, and of a number that
-/// such a pass is fast for; so it follows from the measurements, and not from when somebody asked.
+/// new one. Which these are is decided whenever scales are calibrated or the last of them has
+/// ended, and of a number that such a pass is fast for. It follows from the measurements, and not
+/// from when somebody asked.
 void CellSearch::refresh() {
   if (!std::exchange(stale_, false)) return;
   const bool anew = renewed_.empty() || speed_.calibrates_next() || !speed_.is_calibrated();
   speed_.learn();
-  const auto cost = std::max<std::size_t>(speed_.runs() * speed_.runs(), 1);
-  if (anew) renewed_ = promising(std::max(usually_renewed, renewed_at_calibration / cost));
-  std::erase_if(renewed_, [&](std::size_t number) { return candidates_[number].has_ended(); });
-  for (const auto number : renewed_)
-    update_posterior(candidates_[number]);
+  const auto renew = [&] {
+    for (const auto number : renewed_)
+      update_posterior(candidates_[number]);
+  };
+  renew();
+  if (anew) {
+    // The last choice is renewed first: else this one would depend on how many runs there were
+    // when somebody asked last.
+    const auto cost = std::max<std::size_t>(speed_.runs() * speed_.runs(), 1);
+    renewed_ = promising(std::max(usually_renewed, renewed_at_calibration / cost));
+    renew();
+    judge_all_ = true;  // what is no longer chosen has a new posterior too
+  }
   judge();
   rank();
   if (anew && renewed_.size() > usually_renewed) renewed_ = promising(usually_renewed);
@@ -332,8 +342,11 @@ void CellSearch::refresh() {
 /// A search that is made anew from rows learns all at once; it must not miss a moment at which the
 /// promising points of a large cell are decided. Before scales are calibrated there is none: each
 /// question renews all points.
-void CellSearch::refresh_if_due() {
-  if (candidates_.size() > usually_renewed && speed_.calibrates_next()) refresh();
+void CellSearch::refresh_if_due(bool none_left) {
+  if (candidates_.size() <= usually_renewed) return;
+  const bool chooses = none_left && speed_.is_calibrated();
+  stale_ |= chooses;
+  if (chooses || speed_.calibrates_next()) refresh();
 }
 
 /// Judges points against the best: those with a new posterior, or all if the best has changed.

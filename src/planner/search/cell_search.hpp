@@ -157,7 +157,8 @@ class CellSearch {
       const Candidate::Layout& layout, const SearchNews& news, std::int32_t cell);
   void observe_oom(OutOfMemory oom);
   void refresh();
-  void refresh_if_due();
+  /// `none_left`: the last of the points that a refresh renews has ended.
+  void refresh_if_due(bool none_left = false);
   using Ranks = std::vector<std::pair<double, std::size_t>>;  // lowest first, and which point
   [[nodiscard]] std::vector<std::size_t> promising(std::size_t most) const;
   void judge();
@@ -180,7 +181,7 @@ class CellSearch {
   std::vector<Candidate> candidates_;
   std::int64_t spared_ = 0;  // count of spared candidates_
   std::vector<std::size_t>
-      renewed_;            // points whose posteriors each refresh renews; empty: not chosen
+      renewed_;            // open points whose posteriors each refresh renews; empty: not chosen
   bool judge_all_ = true;  // judgements of other points lack a change of the best
   Ranks ranked_;           // points that have not ended, the most valuable first
   bool stale_ = true;      // ranked_ lacks an observation
