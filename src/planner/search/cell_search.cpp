@@ -267,6 +267,7 @@ void CellSearch::observe(
   if (news.outcome != Outcome::completed && news.outcome != Outcome::oom) return;
   stale_ |= cell == own_cell || point.unknown.any();
   cost_.observe(point.point, news);
+  unranked_ |= news.seconds > 0;
   // Which of several things a run was is judged by all runs before it.
   if (components.size() > 1 || components.front().log_retries > 0) speed_.learn();
   const auto likely = component_posterior(layout, news, cell);
@@ -318,7 +319,10 @@ std::vector<std::size_t> CellSearch::promising(std::size_t most) const {
 /// ended, and of a number that such a pass is fast for. It follows from the measurements, and not
 /// from when somebody asked.
 void CellSearch::refresh() {
-  if (!std::exchange(stale_, false)) return;
+  if (!std::exchange(stale_, false)) {
+    if (unranked_) rank();
+    return;
+  }
   const bool anew = renewed_.empty() || speed_.calibrates_next() || !speed_.is_calibrated();
   speed_.learn();
   const auto renew = [&] {
@@ -368,6 +372,7 @@ void CellSearch::judge() {
 
 /// The order of all that has not ended, by what each one's run is worth.
 void CellSearch::rank() {
+  unranked_ = false;
   ranked_.clear();
   ranked_.reserve(candidates_.size());
   for (std::size_t i = 0; i < candidates_.size(); ++i) {

@@ -185,6 +185,7 @@ class CellSearch {
   bool judge_all_ = true;  // judgements of other points lack a change of the best
   Ranks ranked_;           // points that have not ended, the most valuable first
   bool stale_ = true;      // ranked_ lacks an observation
+  bool unranked_ = false;  // ranked_ lacks what a launch was seen to cost, in any cell
 };
 
 }  // namespace shardsweep
