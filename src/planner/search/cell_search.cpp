@@ -224,6 +224,7 @@ void CellSearch::remember(const SearchPoint& then, const SearchNews& news) {
   auto layout = layout_of(then, true);
   if (layout.components.size() == 1 && !candidates_.empty())
     memory_.remember(layout.components.front().bounds, news.outcome, likeness(then, point(0)));
+  stale_ = true;
   for (auto& component : layout.components)
     component.input.remembered = true;
   observe(layout, {news.outcome, news.tokens_per_s_per_gpu}, speed_.cell_of(then, true));

@@ -106,3 +106,22 @@ TEST_CASE("what a cell of thousands leaves out costs it no pass over its points"
   // The rest of it has one pass too, for the OOM.
   CHECK(posteriors <= 2 * size);
 }
+
+TEST_CASE("a cell of thousands believes what is remembered in any order") {
+  const auto fits = [](bool oom_first) {
+    CellSearch search(
+        {.policy = SearchPolicy::best_first}, h100(), Predictor(h100(), **find_family("nanotron")));
+    for (int i = 0; i < 2500; ++i)
+      search.add({.model = llama3_8b(), .point = point_at(i), .traits = {}});
+    const SearchPoint then{.model = llama3_8b(), .point = point_at(0), .traits = {}};
+    for (const bool oom : {oom_first, !oom_first}) {
+      if (oom) {
+        search.remember(then, {.outcome = Outcome::oom});
+      } else {
+        search.remember(then, {.tokens_per_s_per_gpu = 3000});
+      }
+    }
+    return search.outlook(0).fits;
+  };
+  CHECK(fits(true) == doctest::Approx(fits(false)));
+}
