@@ -27,7 +27,8 @@ struct SearchRow {
   double gpu_seconds = 0;    ///< GPU time of its attempts that are over
   double seconds = 0;        ///< duration of its last attempt, if that is over; 0: not known
   Timestamp ended_at = 0;    ///< end of its last attempt; 0: none is over
-  /// Number of the event of its end: events are numbered in the order in which ends were observed.
+  /// Number of the event of its end, or of its last attempt's: events are numbered in the order in
+  /// which ends were observed.
   std::int64_t end_event = 0;
   AttemptId running = 0;  ///< attempt that has started and is not over; 0: none
   Timestamp running_since = 0;

@@ -6,6 +6,8 @@
 #include "store/row_sql.hpp"
 #include "store/rows.hpp"
 
+#include <shardsweep/event.hpp>
+
 #include <fmt/format.h>
 
 #include <string>
@@ -26,7 +28,9 @@ const std::string& search_sql() {
         (SELECT ifnull(max(b.ended_at), 0) FROM attempts AS b WHERE b.trial = t.id),
         (SELECT ifnull(max((b.ended_at - b.started_at) * 1e-6), 0.0) FROM attempts AS b
           WHERE b.trial = t.id AND b.number = t.attempts AND b.started_at > 0 AND b.ended_at > b.started_at),
-        (SELECT ifnull(max(e.id), 0) FROM events AS e WHERE e.trial = t.id AND e.kind = t.outcome),
+        (SELECT ifnull(max(e.id), 0) FROM events AS e LEFT JOIN attempts AS b ON b.id = e.attempt
+          WHERE e.trial = t.id AND iif(e.attempt IS NULL,
+            e.kind IN (t.outcome, '{}', '{}'), b.number = t.attempts AND e.kind = b.outcome)),
         ifnull(r.id, 0), ifnull(r.started_at, 0), ifnull(m.cut_short, 0),
         ifnull(m.train_step_ms, 0.0), ifnull(m.resolution, 0.0), t.runner_version
       FROM trials AS t
@@ -35,7 +39,7 @@ const std::string& search_sql() {
       LEFT JOIN attempts AS r ON r.trial = t.id AND r.number = t.attempts AND
         r.state <> 'ended' AND r.started_at > 0
       WHERE t.sweep = ? AND t.hidden = 0 AND t.final_of IS NULL ORDER BY t.position, t.id)sql",
-      list(point_columns(), "t."));
+      list(point_columns(), "t."), word_of(EventKind::ruled_out), word_of(EventKind::cancel));
   return sql;
 }
 

@@ -438,6 +438,58 @@ TEST_CASE("a search sees ends in the order of commits, and how long the last att
   CHECK(row(daemon.trial("model = 'small' and gpus = 1")).end_event == 0);
 }
 
+TEST_CASE("the end that a search places a trial by is the one that it heard of") {
+  const TempDir dir;
+  Daemon daemon(dir / "a.db");
+  daemon.submit(dir, {.gpus = {1, 2}, .micro_batch = {1}});
+  const auto other = daemon.trial("model = 'tiny' and gpus = 2");
+  const auto trial = daemon.trial("model = 'tiny' and gpus = 1");
+  const auto run = [&](TrialId id, Outcome outcome) {
+    const auto attempt = daemon.run(id, outcome, 40);
+    daemon.commit(
+        {AddEvent{.at = daemon.now, .trial = id, .attempt = attempt, .kind = event_of(outcome)}});
+    return attempt;
+  };
+  const auto ended_later = [&] {
+    const auto rows =
+        must(daemon.store->search_rows(1, SweepFile({.gpus = {1, 2}, .micro_batch = {1}}).sweep));
+    const auto end = [&](TrialId id) {
+      return std::find_if(rows.begin(), rows.end(), [&](const auto& row) {
+        return row.id == id;
+      })->end_event;
+    };
+    return end(trial) > end(other);
+  };
+  SUBCASE("a trial that was ruled out") {
+    run(trial, Outcome::crashed);
+    run(other, Outcome::completed);
+    daemon.commit({set_trial(trial, State::ended, Outcome::skipped, "", 1),
+        AddEvent{.at = daemon.now, .trial = trial, .kind = EventKind::ruled_out}});
+    CHECK(ended_later());
+  }
+  SUBCASE("a trial that was cancelled by name") {
+    run(other, Outcome::completed);
+    daemon.commit({set_trial(trial, State::ended, Outcome::cancelled, "", 0),
+        AddEvent{.at = daemon.now, .trial = trial, .kind = EventKind::cancel}});
+    CHECK(ended_later());
+  }
+  SUBCASE("a measurement that stands because its retry failed") {
+    run(trial, Outcome::completed);
+    run(other, Outcome::completed);
+    run(trial, Outcome::crashed);
+    daemon.commit({set_trial(trial, State::ended, Outcome::completed, "", 2)});
+    CHECK(ended_later());
+  }
+  SUBCASE("an attempt that a later one had taken the place of") {
+    const auto superseded = run(trial, Outcome::crashed);
+    run(trial, Outcome::completed);
+    run(other, Outcome::completed);
+    daemon.commit({AddEvent{
+        .at = daemon.now, .trial = trial, .attempt = superseded, .kind = EventKind::completed}});
+    CHECK_FALSE(ended_later());
+  }
+}
+
 TEST_CASE("a search sees every trial with its point and end and what it has cost") {
   const TempDir dir;
   Daemon daemon(dir / "a.db");
