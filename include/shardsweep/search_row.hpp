@@ -25,8 +25,9 @@ struct SearchRow {
   std::int64_t peak_memory_bytes = 0;
   double train_step_ms = 0;  ///< train step of that measurement
   double gpu_seconds = 0;    ///< GPU time of its attempts that are over
-  double seconds = 0;        ///< duration of its last attempt, if that is over; 0: not known
-  Timestamp ended_at = 0;    ///< end of its last attempt; 0: none is over
+  /// Duration of the attempt that has its speed, or of its last one, if that is over; 0: not known.
+  double seconds = 0;
+  Timestamp ended_at = 0;  ///< end of its last attempt; 0: none is over
   /// Number of the event of its end, or of its last attempt's: events are numbered in the order in
   /// which ends were observed.
   std::int64_t end_event = 0;

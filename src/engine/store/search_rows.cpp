@@ -27,7 +27,8 @@ const std::string& search_sql() {
           WHERE b.trial = t.id AND b.started_at > 0 AND b.ended_at > b.started_at),
         (SELECT ifnull(max(b.ended_at), 0) FROM attempts AS b WHERE b.trial = t.id),
         (SELECT ifnull(max((b.ended_at - b.started_at) * 1e-6), 0.0) FROM attempts AS b
-          WHERE b.trial = t.id AND b.number = t.attempts AND b.started_at > 0 AND b.ended_at > b.started_at),
+          WHERE b.trial = t.id AND iif(m.attempt IS NULL, b.number = t.attempts, b.id = m.attempt)
+            AND b.started_at > 0 AND b.ended_at > b.started_at),
         (SELECT ifnull(max(e.id), 0) FROM events AS e LEFT JOIN attempts AS b ON b.id = e.attempt
           WHERE e.trial = t.id AND iif(e.attempt IS NULL,
             e.kind IN (t.outcome, '{}', '{}'), b.number = t.attempts AND e.kind = b.outcome)),

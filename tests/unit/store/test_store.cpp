@@ -490,6 +490,25 @@ TEST_CASE("the end that a search places a trial by is the one that it heard of")
   }
 }
 
+TEST_CASE("a search sees how long the run took whose speed it sees") {
+  const TempDir dir;
+  Daemon daemon(dir / "a.db");
+  daemon.submit(dir, {.gpus = {1}, .micro_batch = {1}});
+  const auto trial = daemon.trial("model = 'tiny'");
+  daemon.run(trial, Outcome::completed, 40);
+  const auto failed = daemon.run(trial, Outcome::crashed);
+  daemon.commit({set_trial(trial, State::ended, Outcome::completed, "", 2)});
+  sqlite::Database(dir / "a.db", sqlite::OpenMode::existing, 1000)
+      .execute(
+          fmt::format("UPDATE attempts SET started_at = ended_at - 2500000 WHERE id = {}", failed));
+  const auto rows =
+      must(daemon.store->search_rows(1, SweepFile({.gpus = {1}, .micro_batch = {1}}).sweep));
+  const auto row =
+      std::find_if(rows.begin(), rows.end(), [&](const auto& one) { return one.id == trial; });
+  CHECK(row->tokens_per_s_per_gpu == 40);
+  CHECK(row->seconds == doctest::Approx(4));
+}
+
 TEST_CASE("a search sees every trial with its point and end and what it has cost") {
   const TempDir dir;
   Daemon daemon(dir / "a.db");
