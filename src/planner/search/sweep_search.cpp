@@ -99,11 +99,14 @@ void SweepSearch::end(TrialId trial, const SearchNews& news) {
 
 void SweepSearch::observe(std::span<const Change> changes) {
   std::map<TrialId, SearchNews> measured;
+  std::set<TrialId> marked;
   std::map<TrialId, double> seconds;
   for (const auto& change : changes) {
     if (const auto* one = std::get_if<AddMeasurement>(&change)) {
       // A marked measurement is stored, but not believed.
-      if (one->mark == Mark::none)
+      if (one->mark != Mark::none)
+        marked.insert(one->trial);
+      else
         measured[one->trial] = {Outcome::completed, one->metric("tokens_per_s_per_gpu"),
             static_cast<std::int64_t>(one->metric("peak_memory_bytes")), 0, one->cut_short,
             one->metric("resolution")};
@@ -123,6 +126,10 @@ void SweepSearch::observe(std::span<const Change> changes) {
     auto news = found != measured.end() ? found->second : SearchNews{outcome_of(trial->row)};
     const auto took = seconds.find(trial->row.id);
     if (took != seconds.end()) news.seconds = took->second;
+    // A rerun failed, and the measurement of before stands.
+    const bool is_earlier = news.outcome == Outcome::completed && found == measured.end() &&
+        !marked.contains(trial->row.id) && !ended_.contains(trial->row.id);
+    outdated_ = outdated_ || is_earlier;
     end(trial->row.id, news);
   }
 }

@@ -54,8 +54,8 @@ class SweepSearch {
   void remember(SearchPoint point, const SearchNews& news);
   /// Observes a tick's changes, before or after they are committed. A second call changes nothing.
   void observe(std::span<const Change> changes);
-  /// A trial whose run had ended cancelled was measured all the same: made anew from the
-  /// database, a search knows of that.
+  /// A trial whose run had ended cancelled was measured all the same, or one that is over has a
+  /// measurement of before this search: made anew from the database, a search knows of that.
   [[nodiscard]] bool is_outdated() const { return outdated_; }
 
   struct Skip {
@@ -130,7 +130,7 @@ class SweepSearch {
   std::vector<Place> places_;                         // trials in the order of adding
   std::unordered_map<TrialId, std::size_t> numbers_;  // indices into places_
   std::map<TrialId, SearchNews> ended_;
-  bool outdated_ = false;  // a run was measured that had ended otherwise
+  bool outdated_ = false;  // rows have a measurement that was not observed
   std::set<TrialId> asked_;
   std::map<AttemptId, Timestamp> started_at_;
   std::set<AttemptId> billed_;   // attempts whose GPU-hours are counted

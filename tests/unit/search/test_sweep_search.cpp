@@ -223,6 +223,31 @@ TEST_CASE("GPU-hours are billed once and also of what a daemon before has starte
   CHECK(twice.search.advise(twice.waiting()).skip.empty());
 }
 
+TEST_CASE("a measurement that stands because its rerun failed is read from rows") {
+  SearchCase test;
+  test.measure(1, 9000);
+  test.search.observe(test.world.changes());
+  CHECK_FALSE(test.search.is_outdated());
+  // The search was made while the trial ran again.
+  auto row = test.world.edit(test.rows.trials.at(2));
+  row->state = State::ended;
+  row->outcome = Outcome::completed;
+  row.done();
+  test.search.observe(test.world.changes());
+  CHECK(test.search.is_outdated());
+}
+
+TEST_CASE("a marked measurement is no reason to read rows anew") {
+  SearchCase test;
+  test.measure(1, 9000);
+  std::vector<Change> changes(test.world.changes().begin(), test.world.changes().end());
+  for (auto& change : changes)
+    if (auto* one = std::get_if<AddMeasurement>(&change)) one->mark = Mark::implausible;
+  test.search.observe(changes);
+  CHECK_FALSE(test.search.is_outdated());
+  CHECK_FALSE(test.search.bound_of(2));
+}
+
 TEST_CASE("what somebody asks for by name is never skipped") {
   SearchCase test;
   SweepSearch search(
