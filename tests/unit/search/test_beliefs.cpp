@@ -414,3 +414,21 @@ TEST_CASE("of more runs than it keeps a model drops those that others tell, old 
   CHECK(model.posterior(at(-40)).mean < common - 0.3);
   CHECK(model.posterior(at(40)).mean > common + 0.2);
 }
+
+TEST_CASE("a model of more runs than it keeps believes the same whenever it was asked") {
+  constexpr int runs = 260;
+  ResidualModel living({});
+  ResidualModel anew({});
+  for (int i = 0; i < runs; ++i) {
+    const auto input = at(std::fmod(7.3 * i, 40), i % 3);
+    const double residual = 0.2 * std::sin(i) + (i % 17 == 0 ? 0.8 : 0);
+    living.add(input, residual);
+    anew.add(input, residual);
+    living.fit();
+  }
+  anew.fit();
+  for (const double x : {0.0, 11.1, 39.9, 80.0}) {
+    CHECK(living.posterior(at(x)).mean == anew.posterior(at(x)).mean);
+    CHECK(living.posterior(at(x)).sigma == anew.posterior(at(x)).sigma);
+  }
+}
