@@ -51,8 +51,8 @@
 //
 // Pure: what is believed follows from what was observed and its order alone, and not from when
 // somebody asked. A daemon that was started again and observes the same rows in their order
-// launches the same points. So scales are calibrated at fixed numbers of runs: at 3, and whenever
-// they have grown by half.
+// launches the same points. So scales are calibrated at fixed numbers of runs: at 3, whenever they
+// have grown by half, and whenever runs of other cells are taken in.
 #pragma once
 
 #include "predict/predictor.hpp"
