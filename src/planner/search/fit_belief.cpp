@@ -70,9 +70,8 @@ void FitBelief::update_posterior() const {
     const double scaled = shift / shift_sigma;
     double log_weight = -0.5 * (freedom + 1) * std::log1p(scaled * scaled / freedom);
     const auto weigh = [&](const std::vector<Lesson>& lessons, double part) {
-      for (const auto& [bounds, fitted, weight] : lessons) {
-        const auto [margin, sigma] = margin_of(bounds);
-        const double fits = chance_at(margin, sigma, shift);
+      for (const auto& [of, fitted, weight] : lessons) {
+        const double fits = chance_at(of.margin, of.sigma, shift);
         log_weight += part * weight *
             std::log(floor_of_likelihood + (1 - floor_of_likelihood) * (fitted ? fits : 1 - fits));
       }
@@ -95,9 +94,7 @@ void FitBelief::update_posterior() const {
 void FitBelief::learn(
     std::vector<Lesson>& lessons, const Bounds& bounds, Outcome outcome, double weight) {
   if (capacity_ <= 0 || (outcome != Outcome::oom && outcome != Outcome::completed)) return;
-  constexpr std::size_t most = 400;
-  if (lessons.size() == most) lessons.erase(lessons.begin());
-  lessons.push_back({bounds, outcome == Outcome::completed, weight});
+  lessons.push_back({margin_of(bounds), outcome == Outcome::completed, weight});
   errors_.clear();
   known_.clear();
 }

@@ -46,7 +46,9 @@ class FitBelief {
   /// Observes a run of an earlier sweep. `weight`: how much it says of the layouts here. Such runs
   /// together are worth a few of this sweep at most, since their models err in their own way.
   void remember(const Bounds& bounds, Outcome outcome, double weight) {
+    constexpr std::size_t most = 400;
     learn(remembered_, bounds, outcome, weight);
+    if (remembered_.size() > most) remembered_.erase(remembered_.begin());
   }
 
   /// Keeps an OOM, unless an earlier one already implies it, or a layout that needs as much memory
@@ -65,22 +67,22 @@ class FitBelief {
     double shift;  // ln of the factor
     double weight;
   };
-  /// How one run has ended.
-  struct Lesson {
-    Bounds bounds;
-    bool fitted = true;
-    double weight = 1;
-  };
   struct Margin {
     double margin;  // ln(capacity / estimate)
     double sigma;   // standard deviation of ln(bytes)
+  };
+  /// How one run has ended.
+  struct Lesson {
+    Margin of;
+    bool fitted = true;
+    double weight = 1;
   };
   [[nodiscard]] Margin margin_of(const Bounds& bounds) const;
   void update_posterior() const;
   void learn(std::vector<Lesson>& lessons, const Bounds& bounds, Outcome outcome, double weight);
 
   std::int64_t capacity_;
-  std::vector<Lesson> lessons_;     // the latest
+  std::vector<Lesson> lessons_;
   std::vector<Lesson> remembered_;  // of earlier sweeps, the latest
   // Posterior by all lessons, and answers by rounded margin and width; empty: to be computed.
   mutable std::vector<Error> errors_;

@@ -328,6 +328,17 @@ TEST_CASE("memory of earlier sweeps says as much as a few runs, however many the
   CHECK(belief.fits(around) > before + 0.2);
 }
 
+TEST_CASE("an OOM of the sweep is remembered however many layouts ran since") {
+  constexpr std::int64_t gib = std::int64_t{1} << 30;
+  FitBelief belief(80 * gib);
+  const FitBelief::Bounds doubtful{70 * gib, 80 * gib};
+  belief.observe(doubtful, Outcome::oom);
+  const double after = belief.fits(doubtful);
+  for (int i = 0; i < 400; ++i)
+    belief.observe({1, 1}, Outcome::completed);
+  CHECK(belief.fits(doubtful) == doctest::Approx(after));
+}
+
 TEST_CASE("it is the same whether memory of earlier sweeps is observed before or after runs") {
   const FitBelief::Bounds around{80, 125};
   FitBelief before(100);
