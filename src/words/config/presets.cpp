@@ -138,7 +138,7 @@ std::optional<OwnTrainer> read_own_trainer(const YamlNode& root, Mistakes& mista
   if (!axes.empty() && !axes.ends_with('\n')) axes += '\n';
   if (own.file.patterns.empty() && own.file.log_of.empty() && mistakes.count() == before)
     mistakes.add(root,
-        "missing key: a trainer's file needs 'log', the lines that it prints (see 'shardsweep help "
+        "missing key 'log' of a trainer's file, the lines that it prints (see 'shardsweep help "
         "patterns'), or 'log_of', a trainer that prints the same");
   if (mistakes.count() != before) return std::nullopt;
   return own;
