@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // `results`: rows of the view, chosen, filtered and sorted.
-
 #include "filter/filter.hpp"
 #include "store/reader.hpp"
 #include "store/reading.hpp"

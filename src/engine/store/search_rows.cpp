@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A sweep's trials as a search learns from them.
-
+// Rows from which a search learns: a sweep's trials, and knowledge that was imported.
 #include "store/search_rows.hpp"
 
 #include "store/row_sql.hpp"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // From a sweep file on the command line to a judged plan, and to the backend that may run it.
-
 #include "cli/passing.hpp"
 #include "cli/session.hpp"
 #include "cli/telling.hpp"

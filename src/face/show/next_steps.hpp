@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Next steps with sweeps, as command lines: for `shardsweep` alone and after the first `run`.
+// How a sweep stands, and next steps as command lines: for `shardsweep` alone and after the first
+// `run`.
 #pragma once
 
 #include <shardsweep/results.hpp>

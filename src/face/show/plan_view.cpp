@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // A plan may have a million rows: they are written as they are formatted.
-
 #include "show/plan_view.hpp"
 
 #include "plan/plan_cost.hpp"
@@ -310,8 +309,7 @@ class PlanWriter {
     if (sweep_.search.policy == SearchPolicy::exhaustive && trial_count() >= worth_a_search)
       sentence(
           "All of them run. `search: {policy: best_first, until: {regret: 1%}}` in the file runs "
-          "as "
-          "many as it takes to find the fastest.");
+          "as many as it takes to find the fastest.");
     if (plan_.left_out_gpu_hours.empty()) return;
     sentence(fmt::format("{} GPU-hours if nothing were left out or stopped early.",
         amount_text(plan_.gpu_hours_before_pruning())));

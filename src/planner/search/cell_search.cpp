@@ -269,7 +269,7 @@ void CellSearch::observe(
   stale_ |= cell == own_cell || point.unknown.any();
   cost_.observe(point.point, news);
   unranked_ |= news.seconds > 0;
-  // Which of several things a run was is judged by all runs before it.
+  // All runs before this one judge which of several layouts it was.
   if (components.size() > 1 || components.front().log_retries > 0) speed_.learn();
   const auto likely = component_posterior(layout, news, cell);
   const auto found =

@@ -81,8 +81,8 @@ double ResidualModel::correlation(std::size_t a, std::size_t b) const {
   return prior(a, b) / std::sqrt(prior(a, a) * prior(b, b));
 }
 
-/// Of the two observations that resemble each other most the one that was added first: the other
-/// tells most of what it tells. Runs of other cells are added before the cell's own.
+/// Drops, of the two observations that resemble each other most, the one that was added first: the
+/// other tells most of what it tells. Runs of other cells are added before the cell's own.
 void ResidualModel::drop_most_alike() {
   // Scales are calibrated by the first observations, which from now on are others.
   if (calibrates_next()) fit();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What loggers, launchers, shells and containers say in a line, whatever the program: its level,
+// Words of loggers, launchers, shells and containers in a line, whatever the program: its level,
 // and the signal that ended a process.
 #pragma once
 

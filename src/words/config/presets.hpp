@@ -22,8 +22,8 @@
 namespace shardsweep::config {
 
 // A trainer that is not built in: a file as those of sweeps/trainers, which a sweep names in `log`.
-// What it says becomes the sweep's own patterns and exclusions, so that a sweep that is stored
-// needs the file no more.
+// Its patterns and exclusions become the sweep's own, so that a sweep that is stored needs the file
+// no more.
 
 struct OwnTrainer {
   std::string path;

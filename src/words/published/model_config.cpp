@@ -455,6 +455,7 @@ Result<void> complete_ffn(const Config& config, ModelSpec& model) {
   return read_expert_layers(config, model);
 }
 
+/// The first keys, and how many more there are.
 std::string joined(const std::vector<std::string>& keys) {
   constexpr std::size_t most = 8;
   const std::vector<std::string> first(
@@ -474,8 +475,7 @@ Result<void> check_class(const Config& config) {
   return refuse_config(fmt::format(
       "{}, so how its keys {} change its size is unknown too. If it is built as a known class, "
       "write that class's model_type into a copy of the file; if not, describe it under 'models' "
-      "in "
-      "a sweep file",
+      "in a sweep file",
       class_unknown(config), joined(config.unknown_sizes())));
 }
 

@@ -460,7 +460,7 @@ TEST_CASE("an architecture without output embeddings has one matrix less") {
   CHECK(judge.note == "A LlamaForSequenceClassification has no output embeddings.");
   CHECK(read(llama + R"("LlamaModel"]})").tied_embeddings);
   CHECK(!read(llama + R"("LlamaForCausalLM"]})").tied_embeddings);
-  // Its language model has some, whatever the name of the whole.
+  // The language model has some, whatever the name of the whole.
   CHECK(!read(R"({"model_type":"chatglm","architectures":["ChatGLMModel"]})").tied_embeddings);
 }
 

@@ -54,7 +54,7 @@ class Made {
   explicit Made(std::int32_t accumulations, bool learn_across = true)
       : points_(points_of(accumulations)), settings_{.policy = SearchPolicy::best_first} {
     settings_.learn_across = learn_across;
-    // What is ruled out would be skipped, and not be compared.
+    // A point that is ruled out would be skipped, and not be compared.
     settings_.rules.memory = false;
   }
 

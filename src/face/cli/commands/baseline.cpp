@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // baseline: keeps what was measured under a name, for `compare --against NAME`.
-
 #include "cli/commands/baseline.hpp"
 
 #include "cli/command.hpp"
