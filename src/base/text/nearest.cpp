@@ -2,6 +2,7 @@
 #include "text/nearest.hpp"
 
 #include "text/characters.hpp"
+#include "text/pieces.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -58,6 +59,18 @@ std::string_view continued(std::string_view word, const std::vector<std::string_
   return best;
 }
 
+/// Candidates, in quotes, that are a word of a name in several: `memory` of gpu_memory.
+std::vector<std::string> words_inside(
+    std::string_view name, const std::vector<std::string_view>& candidates) {
+  std::vector<std::string> inside;
+  const auto words = split(name, '_');
+  if (words.size() < 2) return inside;
+  for (const std::string_view word : words)
+    if (std::find(candidates.begin(), candidates.end(), word) != candidates.end())
+      inside.push_back(in_quotes(word));
+  return inside;
+}
+
 }  // namespace
 
 std::string_view nearest(std::string_view word, const std::vector<std::string_view>& candidates) {
@@ -90,10 +103,14 @@ std::string unknown_key(
     std::string_view key, std::string_view what, std::vector<std::string_view> known) {
   constexpr std::size_t most_listed = 16;
   const std::string unknown = "unknown key " + in_quotes(key);
+  if (const auto inside = words_inside(key, known); !inside.empty())
+    return fmt::format("{}, did you mean {}?", unknown, fmt::join(inside, " or "));
   if (const std::string meant = did_you_mean(key, known); !meant.empty()) return unknown + meant;
   std::sort(known.begin(), known.end());
+  const bool is_section = what.size() > 2 && what.front() == '\'' && what.back() == '\'';
   return known.size() > most_listed
-      ? fmt::format("{} in {}; 'shardsweep help keys' lists the keys", unknown, what)
+      ? fmt::format("{} in {}; 'shardsweep help {}' lists the keys", unknown, what,
+            is_section ? what.substr(1, what.size() - 2) : "keys")
       : fmt::format("{} in {}; the keys are {}", unknown, what, fmt::join(known, ", "));
 }
 

@@ -233,12 +233,32 @@ Result<void> check_piece(
   return {};
 }
 
+/// Refuses a placeholder in capitals, {NODE_RANK}: it would reach the program as it stands. ${RANK}
+/// is a shell's.
+Result<void> check_capitals(std::string_view text, const std::vector<std::string_view>& names) {
+  for (auto at = text.find('{'); at != std::string_view::npos; at = text.find('{', at + 1)) {
+    const std::string_view name = text.substr(at + 1, text.find('}', at) - at - 1);
+    std::string small(name);
+    for (char& c : small)
+      if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+    const char before = at > 0 ? text[at - 1] : ' ';
+    if (before == '$' || before == '{' || small == name ||
+        std::find(names.begin(), names.end(), small) == names.end())
+      continue;
+    return fault(FaultKind::invalid_input,
+        "placeholder {{{}}}: write {{{}}}; ${{{}}} is the shell's variable, in a script of 'sh "
+        "-c'.",
+        name, small, name);
+  }
+  return {};
+}
+
 constexpr auto no_text = [](std::string_view /*plain*/) {};
 
 }  // namespace
 
 Result<void> check_placeholders(std::string_view text, const std::vector<std::string_view>& names) {
-  Result<void> checked;
+  Result<void> checked = check_capitals(text, names);
   each_piece(text, no_text, [&](const Piece& piece, std::string_view whole) {
     if (piece.is_double) return;
     const auto also = [&](Result<void> more) {

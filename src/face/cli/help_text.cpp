@@ -9,6 +9,7 @@
 #include "text/pieces.hpp"
 #include "text/shell.hpp"
 
+#include <shardsweep/axis_table.hpp>
 #include <shardsweep/load.hpp>
 
 #include <fmt/format.h>
@@ -230,6 +231,14 @@ int print_help(const CommandLine& line, const std::string& command, bool all) {
   std::vector<std::string_view> topics(help_topics.begin(), help_topics.end());
   for (const CommandHelp& each : line.commands)
     topics.push_back(each.name);
+  const auto tables = reference_of("keys");
+  for (const ReferenceTable& table : tables) {
+    topics.push_back(table.title);
+    for (const auto& row : table.rows)
+      topics.push_back(row.front());
+  }
+  for (const AxisInfo& axis : axes())
+    topics.push_back(axis.name);
   std::string hint = did_you_mean(command, {topics.begin(), topics.end()});
   for (const CommandHelp& each : line.commands) {
     const bool has = std::any_of(each.options.begin(), each.options.end(),

@@ -269,6 +269,10 @@ Result<PlannedSweep> plan_sweep(const Session& session, SweepSpec sweep) {
       planned.notes.end(), planned.plan.warnings.begin(), planned.plan.warnings.end());
   if (auto missing = missing_script_text(planned.sweep); !missing.empty())
     planned.notes.push_back(std::move(missing));
+  if (auto launcher = launcher_text(planned.sweep); !launcher.empty())
+    planned.notes.push_back(std::move(launcher));
+  if (auto believed = believed_text(planned.sweep, planned.plan.trials); !believed.empty())
+    planned.notes.push_back(std::move(believed));
   planned.refusal = wrong_tree_text(planned.sweep);
   if (planned.refusal.empty())
     planned.refusal = uncomputed_text(planned.sweep, planned.plan.trials);

@@ -64,7 +64,13 @@ std::string value_text(const SweepSpec& sweep, const AxisInfo& axis, std::int64_
 struct Words {
   std::vector<std::string> argv;
   std::vector<std::string> others;  ///< files, image and folder
+  friend bool operator==(const Words&, const Words&) = default;
 };
+
+bool is_shape(std::string_view name) {
+  return std::any_of(shape_fields.begin(), shape_fields.end(),
+      [&](const ShapeField& field) { return field.name == name; });
+}
 
 class UntoldFinder {
  public:
@@ -94,6 +100,19 @@ class UntoldFinder {
       const bool given = is_given(axis);
       if (given || (one.said.empty() && is_told(axis) && !is_overruled(axis))) continue;
       found.push_back(std::move(one));
+    }
+    return found;
+  }
+
+  /// Sizes of one value that nothing in the command names, nor the user.
+  std::vector<const AxisInfo*> believed() const {
+    std::vector<const AxisInfo*> found;
+    for (const AxisInfo& axis : axes()) {
+      const auto& values = values_of(axis);
+      if (!is_in(sizes, axis) || values.size() != 1 || follows(axis) || is_given(axis)) continue;
+      const std::int64_t value = *values.begin();
+      if (is_named_in(axis) || stands_there(axis, value)) continue;
+      found.push_back(&axis);
     }
     return found;
   }
@@ -158,6 +177,14 @@ class UntoldFinder {
   [[nodiscard]] bool is_named(std::string_view name) const {
     const AxisInfo& axis = *find_axis(name);
     return tells_apart(name, values_of(axis), &axis);
+  }
+  /// Tells if a word has the axis's placeholder or, of a model, one of its sizes.
+  [[nodiscard]] bool is_named_in(const AxisInfo& axis) const {
+    Placeholders values;
+    for (auto& [name, text] : tried_.front())
+      if (name != axis.name && (axis.kind != AxisKind::model || !is_shape(name)))
+        values.emplace(name, text);
+    return words(values) != words(tried_.front());
   }
   [[nodiscard]] bool is_known(std::string_view name) const {
     return is_single(name) || is_named(name);
@@ -434,6 +461,25 @@ std::string untold_model_text(const SweepSpec& sweep) {
 std::vector<Untold> untold_axes(const SweepSpec& sweep, std::span<const PlannedTrial> trials) {
   if (!sweep.runner.is_trainer() || trials.empty()) return {};
   return UntoldFinder(sweep, trials).find();
+}
+
+std::string believed_text(const SweepSpec& sweep, std::span<const PlannedTrial> trials) {
+  // The log of a known trainer tells its sizes, which are compared.
+  if (!sweep.runner.is_trainer() || !sweep.runner.trainer.told_as().empty() || trials.empty())
+    return {};
+  const auto believed = UntoldFinder(sweep, trials).believed();
+  if (believed.empty()) return {};
+  const Point& point = trials.front().point;
+  return fmt::format(
+      "The trainer is not given {}: results are stored under these, whatever it trains. "
+      "Put {} into 'argv', or, if it does so by itself, write 'told: [{}]'.",
+      join_texts(believed, ", ",
+          [&](const AxisInfo* axis) {
+            return fmt::format("{} {}", axis->name, value_text(sweep, *axis, axis->get(point)));
+          }),
+      join_texts(
+          believed, ", ", [](const AxisInfo* axis) { return fmt::format("{{{}}}", axis->name); }),
+      join_texts(believed, ", ", [](const AxisInfo* axis) { return axis->name; }));
 }
 
 std::string untold_text(const SweepSpec& sweep, std::span<const Untold> untold) {

@@ -40,6 +40,11 @@ struct Untold {
 [[nodiscard]] std::vector<Untold> untold_axes(
     const SweepSpec& sweep, std::span<const PlannedTrial> trials);
 
+/// Sizes that a trainer of the user's own is not told, in sentences; empty: none. Its log need not
+/// show them, so nothing else would tell that they are others.
+[[nodiscard]] std::string believed_text(
+    const SweepSpec& sweep, std::span<const PlannedTrial> trials);
+
 /// A sentence for each, with the words that would tell it; empty: all is told.
 [[nodiscard]] std::string untold_text(const SweepSpec& sweep, std::span<const Untold> untold);
 

@@ -52,6 +52,20 @@ std::string missing_script_text(const SweepSpec& sweep) {
       script, trainer.directory);
 }
 
+std::string launcher_text(const SweepSpec& sweep) {
+  const TrainerSpec& trainer = sweep.runner.trainer;
+  if (trainer.per_node) return {};
+  // Ranks of a node, as torchrun, accelerate and deepspeed are told them.
+  for (const std::string& word : trainer.argv)
+    for (const std::string_view option : {"--nproc", "--num_processes", "--num_gpus"})
+      if (word.starts_with(option))
+        return fmt::format(
+            "'argv' has {}, so it seems to start the ranks of a node, and it is started once for "
+            "each GPU. Write 'launch: node' to start it once on each node.",
+            word);
+  return {};
+}
+
 std::string wrong_tree_text(const SweepSpec& sweep) {
   if (!has_tree(sweep)) return {};
   const TrainerSpec& trainer = sweep.runner.trainer;

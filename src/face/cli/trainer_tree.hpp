@@ -14,6 +14,10 @@ namespace shardsweep {
 /// word is a script by its name.
 [[nodiscard]] std::string missing_script_text(const SweepSpec& sweep);
 
+/// Warning that the command line starts the ranks of a node, and is itself started for each rank;
+/// empty: it doesn't.
+[[nodiscard]] std::string launcher_text(const SweepSpec& sweep);
+
 /// Why the command of a sweep can't be that of the tree in its runner's folder, in sentences
 /// that say what would be right; empty: it can be, or there is no such tree here.
 [[nodiscard]] std::string wrong_tree_text(const SweepSpec& sweep);

@@ -289,10 +289,89 @@ void warn_of_untold_vars(const SweepSpec& sweep, std::vector<std::string>& warni
   }
 }
 
+bool needs_much_memory(const SweepSpec& sweep, const PlannedTrial& trial) {
+  return sweep.cluster.memory_bytes > 0 &&
+      trial.prediction.memory_bytes > sweep.cluster.memory_bytes;
+}
+
+/// A trainer of one's own often has ZeRO or recomputes without a flag that a sweep would name.
+void warn_of_memory_savers(const SweepSpec& sweep, Plan& plan) {
+  if (!sweep.runner.is_trainer()) return;
+  const auto memory = plan.left_out_by_constraint.find("memory");
+  const auto short_of = std::count_if(plan.trials.begin(), plan.trials.end(),
+                            [&](const auto& trial) { return needs_much_memory(sweep, trial); }) +
+      (memory == plan.left_out_by_constraint.end() ? 0 : memory->second);
+  constexpr std::int64_t worth_a_word = 4;  // a quarter of the points
+  if (short_of * worth_a_word < plan.points || short_of == 0) return;
+  std::vector<std::string> off;
+  for (const char* name : {"zero", "recompute"}) {
+    const auto is_off = [&](const AxisValues& values) {
+      return values.axis->name == name && !values.automatic &&
+          values.values == std::vector<std::int64_t>{values.axis->default_value};
+    };
+    const auto found = std::find_if(sweep.constants.begin(), sweep.constants.end(), is_off);
+    if (found != sweep.constants.end())
+      off.push_back(fmt::format("{} {}", name, axis_text(*found->axis, found->values.front())));
+  }
+  if (off.empty()) return;
+  plan.warnings.push_back(
+      fmt::format("{} need more memory than a GPU has, or may, with {}. An axis that the file does "
+                  "not name is off: if the trainer has it, name it under 'constants' or 'axes'.",
+          counted(short_of, "point"), fmt::join(off, " and ")));
+}
+
+/// A GPU is sold by GiB, or nearly: an 80 GB one has 79.6 GiB.
+void warn_of_decimal_memory(const SweepSpec& sweep, std::vector<std::string>& warnings) {
+  constexpr std::int64_t gb = 1'000'000'000;
+  constexpr std::int64_t mib = std::int64_t{1} << 20;
+  const std::int64_t bytes = sweep.cluster.memory_bytes;
+  if (bytes == 0 || bytes % gb != 0 || bytes % mib == 0) return;
+  warnings.push_back(
+      fmt::format("cluster.memory is {0}GB, which is {1}. A GPU that is sold with {0} GB has about "
+                  "{0} GiB: write what nvidia-smi prints, in MiB.",
+          bytes / gb, size_text(bytes)));
+}
+
+void warn_of_wide_tp(const SweepSpec& sweep, Plan& plan) {
+  const auto is_wide = [&](const PlannedTrial& trial) {
+    return trial.point.layout.tp > sweep.cluster.gpus_per_node;
+  };
+  const auto wide = std::count_if(plan.trials.begin(), plan.trials.end(), is_wide);
+  if (wide == 0) return;
+  plan.warnings.push_back(
+      fmt::format("tp is larger than a node's {} in {}: each layer's all-reduces cross the "
+                  "network.",
+          counted(sweep.cluster.gpus_per_node, "GPU"), counted(wide, "trial")));
+}
+
+/// Without recorders a trainer shows progress by its train steps alone.
+void warn_of_step_limit(const SweepSpec& sweep, Plan& plan) {
+  const double limit_s = sweep.policy.attempt.step_limit_s;
+  if (!sweep.runner.is_trainer() || limit_s <= 0) return;
+  constexpr double margin = 2;  // predictions may be as far off
+  constexpr double minute_s = 60;
+  double longest_s = 0;
+  std::int64_t long_ones = 0;
+  for (const PlannedTrial& trial : plan.trials) {
+    longest_s = std::max(longest_s, trial.prediction.train_step_s);
+    if (trial.prediction.train_step_s * margin > limit_s) ++long_ones;
+  }
+  if (long_ones == 0) return;
+  plan.warnings.push_back(
+      fmt::format("Train steps of {} are predicted to last up to {}; one that lasts longer than {} "
+                  "is ended as hung. Write 'watch: {{step_limit: {:.0f}min}}'.",
+          counted(long_ones, "trial"), duration_text(longest_s), duration_text(limit_s),
+          std::ceil(2 * margin * longest_s / minute_s)));
+}
+
 void warn(const SweepSpec& sweep, const Judge& judge, Plan& plan) {
   auto& warnings = plan.warnings;
   warn_of_excludes(sweep, judge, warnings);
   warn_of_untold_vars(sweep, warnings);
+  warn_of_decimal_memory(sweep, warnings);
+  warn_of_memory_savers(sweep, plan);
+  warn_of_wide_tp(sweep, plan);
+  warn_of_step_limit(sweep, plan);
   const auto vars = join_texts(sweep.vars, ", ", &VarValues::name);
   if (!vars.empty()) {
     warnings.push_back(fmt::format(

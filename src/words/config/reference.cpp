@@ -269,7 +269,12 @@ std::vector<ReferenceTable> reference_of(std::string_view topic) {
         column_table("node_ledger", node_columns)};
   auto tables = key_tables(sweep_keys(), "sweep file");
   add_policy_tables(tables);
-  if (topic != "keys") keep_only(tables, topic);
+  if (topic == "keys") return tables;
+  keep_only(tables, topic);
+  if (const AxisInfo* axis = find_axis(topic); axis != nullptr && tables.empty()) {
+    tables.push_back(table_of_axes());
+    std::erase_if(tables.back().rows, [&](const auto& row) { return row.front() != axis->name; });
+  }
   return tables;
 }
 

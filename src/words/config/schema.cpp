@@ -319,7 +319,8 @@ OrderedJson measure() {
 
 void fill_special(OrderedJson& properties) {
   properties["cluster"] = cluster();
-  properties["models"] = {{"type", "object"}, {"additionalProperties", map_of("models.NAME")}};
+  properties["models"] = {{"type", "object"},
+      {"additionalProperties", {{"anyOf", {{{"type", "string"}}, map_of("models.NAME")}}}}};
   properties["constants"] = constants();
   properties["axes"] = axis_map(AxisForm::values);
   properties["zip"] = array_of(axis_map(AxisForm::zip));

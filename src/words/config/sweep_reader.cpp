@@ -76,6 +76,16 @@ std::optional<std::int64_t> read_value(
   }
   // `nodes` has 0 for "unset" in a Point, which no file may ask for.
   const auto least = axis.name == "nodes" ? std::max<std::int64_t>(axis.minimum, 1) : axis.minimum;
+  const auto is_letter = [](char c) { return (c | 0x20) >= 'a' && (c | 0x20) <= 'z'; };
+  constexpr std::int64_t most_stages = 8;  // what has few values, programs call by words
+  if (axis.maximum < most_stages && node.kind == YamlNode::Kind::scalar && !node.text.empty() &&
+      std::all_of(node.text.begin(), node.text.end(), is_letter)) {
+    mistakes.add(node,
+        "{0} is not a whole number; the program's own word for a value belongs into 'argv', as in "
+        "\"{{{1}={2}?{3}}}\"",
+        in_quotes(node.text), axis.name, least, node.text);
+    return std::nullopt;
+  }
   return mistakes.take(node, read_count(node, {least, axis.maximum, axis.name}));
 }
 
@@ -100,13 +110,21 @@ Result<void> check_item(const AxisInfo& axis, const YamlNode& item) {
 
 std::optional<std::int64_t> ModelShelf::index(const YamlNode& node) {
   auto& mistakes = presets_.mistakes();
-  const auto name = mistakes.take(node, read_name(node, "model"));
-  if (!name) return std::nullopt;
-  const auto found = std::find_if(
-      models_.begin(), models_.end(), [&](const ModelSpec& model) { return model.name == *name; });
-  if (found != models_.end()) return found - models_.begin();
+  const bool is_file = node.kind == YamlNode::Kind::scalar && is_file_name(node.text);
+  if (!is_file && !mistakes.take(node, read_name(node, "model"))) return std::nullopt;
+  const auto called = [&](const std::string& name) {
+    return std::find_if(
+        models_.begin(), models_.end(), [&](const ModelSpec& model) { return model.name == name; });
+  };
+  if (const auto found = called(node.text); found != models_.end()) return found - models_.begin();
   auto model = presets_.model(node);
   if (!model) return std::nullopt;
+  if (const auto same = called(model->name); same != models_.end()) {
+    if (*same == *model) return same - models_.begin();
+    mistakes.add(node, "another model is called {}; name this one: 'models: {{NAME: {}}}'",
+        in_quotes(model->name), node.text);
+    return std::nullopt;
+  }
   models_.push_back(*std::move(model));
   return static_cast<std::int64_t>(models_.size()) - 1;
 }
@@ -119,7 +137,10 @@ std::string unknown_axis(
       global ? std::string_view("global_batch_size") : nearest(word, axis_words(others));
   if (near.empty()) {
     return fmt::format(
-        "unknown axis {} in {}; variables of your own belong under 'vars'", in_quotes(word), what);
+        "unknown axis {} in {}; 'shardsweep help axes' lists them, and variables of your own "
+        "belong "
+        "under 'vars'",
+        in_quotes(word), what);
   }
   const auto* axis = find_axis(near);
   return fmt::format(
@@ -258,7 +279,11 @@ void SweepReader::read_models(const YamlNode& root) {
   for (std::size_t at = 0; at < models->keys.size(); ++at) {
     const auto& key = *models->keys[at];
     const auto name = mistakes_.take(key, read_name(key, "models"));
-    auto model = read_model(*models->items[at], name.value_or(key.text), mistakes_);
+    const auto& item = *models->items[at];
+    const bool is_file = item.kind == YamlNode::Kind::scalar && is_file_name(item.text);
+    auto model =
+        is_file ? presets_.model(item) : read_model(item, name.value_or(key.text), mistakes_);
+    if (model && name) model->name = *name;
     // Keep the name of a model with mistakes, so that it is not also reported as unknown.
     if (!model) model = ModelSpec{.name = key.text};
     sweep_.models.push_back(*std::move(model));

@@ -4,6 +4,7 @@
 #include "text/characters.hpp"
 #include "trainer/configuration.hpp"
 #include "trainer/trainer_file.hpp"
+#include "trainer/trainers.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -63,6 +64,11 @@ Result<const TrainerStart*> find_trainer_start(std::string_view name) {
     if (start.name == name) return &start;
     names.push_back(start.name);
   }
+  if (find_trainer(name) != nullptr)
+    return fault(FaultKind::invalid_input,
+        "{0} is started by a script of your own: write 'runner: {{argv: [...], log: {0}}}' into a "
+        "sweep file ('shardsweep new' without --trainer writes the rest). --trainer knows {1}.",
+        name, fmt::join(names, ", "));
   return fault(FaultKind::invalid_input, "--trainer knows {}; got {}.", fmt::join(names, ", "),
       in_quotes(name));
 }

@@ -351,3 +351,19 @@ TEST_CASE(
   model.kv_heads = model.heads / 2;
   CHECK(untold_shape(sweep) == fmt::format("kv_heads {} of small", model.kv_heads));
 }
+
+TEST_CASE("sizes that a script of one's own is not told are named, unless the user says them") {
+  SweepSpec sweep = sweep_of_trainer("");
+  TrainerSpec& trainer = sweep.runner.trainer;
+  const auto trials = product_of({});
+  CHECK(believed_text(sweep, trials).ends_with("'told: [model, seq_len, dtype]'."));
+  trainer.argv = {"train", "--layers", "{layers}", "--seq-len", "1024"};
+  CHECK(believed_text(sweep, trials).ends_with("'told: [dtype]'."));
+  trainer.told = {"dtype"};
+  CHECK(believed_text(sweep, trials).empty());
+  trainer.argv = {"train", "{model}"};
+  CHECK(believed_text(sweep, trials).ends_with("'told: [seq_len]'."));
+  // The log of a known trainer is compared.
+  trainer.log = "megatron";
+  CHECK(believed_text(sweep, trials).empty());
+}

@@ -72,3 +72,15 @@ TEST_CASE("a script that is not in the runner's folder is warned of, unless it m
   sweep.container.runtime = ContainerRuntime::pyxis;
   CHECK(warning({"python3", "train.py"}).empty());
 }
+
+TEST_CASE("a launcher of a node's ranks is warned of if it is started once per rank") {
+  SweepSpec sweep;
+  TrainerSpec& trainer = sweep.runner.trainer;
+  trainer.argv = {"torchrun", "--nproc_per_node=8", "train.py"};
+  CHECK(launcher_text(sweep).find("--nproc_per_node=8") != std::string::npos);
+  trainer.per_node = true;
+  CHECK(launcher_text(sweep).empty());
+  trainer.per_node = false;
+  trainer.argv = {"python3", "train.py", "--num-layers", "8"};
+  CHECK(launcher_text(sweep).empty());
+}

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "loading.hpp"
+#include "unit/folder.hpp"
 
 #include <doctest/doctest.h>
 
@@ -187,4 +188,39 @@ TEST_CASE("a cluster in a file beside the sweep is the one that was written out"
   CHECK(fault_of(loaded("none.yaml")).find("sweep.yaml:2:10: ") != std::string::npos);
   CHECK(fault_of(loaded("list.yaml")).find("list.yaml:1:1: ") != std::string::npos);
   std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("a model is the path of its config.json, under 'models' or as an axis's value") {
+  const test::Folder folder;
+  folder.write("mix/config.json",
+      R"({"model_type":"llama","num_hidden_layers":4,"hidden_size":64,"num_attention_heads":4,
+          "intermediate_size":128,"vocab_size":512})");
+  folder.write("other/mix/config.json",
+      R"({"model_type":"llama","num_hidden_layers":8,"hidden_size":64,"num_attention_heads":4,
+          "intermediate_size":128,"vocab_size":512})");
+  const auto load = [&](const std::string& rest) {
+    return load_sweep_text("name: x\ncluster: h100-8x\nconstants: {nodes: 1}\n" + rest,
+        (folder.path() / "sweep.yaml").string(), with_presets());
+  };
+  const auto named = load("models: {mine: mix/config.json}\naxes: {model: [mine]}\n");
+  REQUIRE_MESSAGE(named, fault_of(named));
+  CHECK(named->models.front().name == "mine");
+  CHECK(named->models.front().layers == 4);
+  const auto listed = load("axes: {model: [mix/config.json, ./mix/config.json]}\n");
+  CHECK(fault_of(listed).find("twice") != std::string::npos);
+  const auto one = load("axes: {model: [mix/config.json]}\n");
+  REQUIRE_MESSAGE(one, fault_of(one));
+  REQUIRE(one->models.size() == 1);
+  CHECK(one->models.front().name == "mix");
+  const auto two = load("axes: {model: [mix/config.json, other/mix/config.json]}\n");
+  CHECK(fault_of(two).find("'models: {NAME: other/mix/config.json}'") != std::string::npos);
+  CHECK(fault_of(load("axes: {model: [no/config.json]}\n")).find("no/config.json") !=
+      std::string::npos);
+}
+
+TEST_CASE("a program's own word for a value is led into argv") {
+  const auto loaded = load_text(
+      "name: x\ncluster: h100-8x\nconstants: {nodes: 1, model: tiny}\n"
+      "axes: {zero: [none, grad]}\n");
+  CHECK(fault_of(loaded).find("{zero=0?none}") != std::string::npos);
 }

@@ -137,6 +137,7 @@ TEST_CASE("a section or a key of the sweep file has its part of the reference") 
   REQUIRE(step_limit.size() == 1);
   CHECK(step_limit.front().title == "watch");
   CHECK(step_limit.front().rows.size() == 1);
+  CHECK(reference_of("mbs").front().rows.front().front() == "micro_batch");
   CHECK(reference_of("no such key").empty());
 }
 

@@ -5,8 +5,11 @@
 #include "sweep/identity.hpp"
 #include "unit/sweep_fixture.hpp"
 
+#include <shardsweep/axis_table.hpp>
+
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <set>
@@ -168,6 +171,52 @@ TEST_CASE("vars and a budget that is too small are warned of") {
   REQUIRE(plan.warnings.size() == 2);
   CHECK(plan.warnings[0] == "Predictions ignore the variable nvls.");
   CHECK(plan.warnings[1].find("limits.max_gpu_hours is 1. ") != std::string::npos);
+}
+
+TEST_CASE("memory in decimal units and tp across nodes are warned of") {
+  auto sweep = playground();
+  sweep.vars = {};
+  sweep.cluster.memory_bytes = 94'000'000'000;
+  const auto decimal = plan_of(sweep).warnings;
+  REQUIRE(decimal.size() == 1);
+  CHECK(decimal[0].find("94 GiB") != std::string::npos);
+  sweep.cluster.memory_bytes = std::int64_t{95830} << 20;
+  CHECK(plan_of(sweep).warnings.empty());
+  sweep.cluster.gpus_per_node = 2;
+  const auto wide = plan_of(sweep).warnings;
+  REQUIRE(wide.size() == 1);
+  CHECK(wide[0].find("2 GPUs") != std::string::npos);
+}
+
+TEST_CASE("a trainer's step that may outlast step_limit, and axes that are off, are warned of") {
+  auto sweep = playground();
+  sweep.vars = {};
+  sweep.runner.trainer.argv = {"train"};
+  double longest_s = 0;
+  for (const auto& trial : plan_of(sweep).trials)
+    longest_s = std::max(longest_s, trial.prediction.train_step_s);
+  REQUIRE(longest_s > 0);
+  const auto said = [&](const char* word) {
+    const auto warnings = plan_of(sweep).warnings;
+    return std::any_of(warnings.begin(), warnings.end(),
+        [&](const std::string& warning) { return warning.find(word) != std::string::npos; });
+  };
+  sweep.policy.attempt.step_limit_s = 3 * longest_s;
+  CHECK(!said("step_limit"));
+  sweep.policy.attempt.step_limit_s = longest_s;
+  CHECK(said("step_limit"));
+  sweep.runner.trainer.argv.clear();
+  CHECK(!said("step_limit"));
+
+  sweep.runner.trainer.argv = {"train"};
+  std::erase_if(
+      sweep.axes, [](const AxisValues& values) { return values.axis->name == "recompute"; });
+  std::erase_if(
+      sweep.constants, [](const AxisValues& values) { return values.axis->name == "recompute"; });
+  sweep.constants.push_back({find_axis("recompute"), false, {0}});
+  CHECK(!said("recompute none"));
+  sweep.cluster.memory_bytes = std::int64_t{1} << 30;
+  CHECK(said("recompute none"));
 }
 
 TEST_CASE("a search is warned of by what it may run at most") {

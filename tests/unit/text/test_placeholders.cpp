@@ -56,3 +56,8 @@ TEST_CASE("an unknown placeholder is a fault with the nearest one") {
       "unknown placeholder {zzzzzzzz}. Write {{zzzzzzzz}} for the text itself.");
   CHECK(fault_of("{recompue?--x}").starts_with("unknown placeholder {recompue}"));
 }
+
+TEST_CASE("a placeholder in capitals is refused, and a shell's variable is not") {
+  CHECK(fault_of("--mbs={MICRO_BATCH}").find("write {micro_batch}") != std::string::npos);
+  CHECK(fault_of("exec x --mbs=${MICRO_BATCH} {OTHER} {{MICRO_BATCH}}").empty());
+}

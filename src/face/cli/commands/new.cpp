@@ -186,6 +186,10 @@ Result<NewSweep> sweep_to_write(const Session& session) {
   const Options& options = session.options;
   const auto& presets = session.installation.presets;
   NewSweep sweep;
+  const bool own = !own_trainer_file(options.asked.trainer).empty();
+  if (!options.asked.trainer.empty() && !own) {
+    SHARDSWEEP_ASSIGN(sweep.trainer, find_trainer_start(options.asked.trainer));
+  }
   if (!options.asked.trainer.empty() && options.asked.model.empty())
     return fault(FaultKind::invalid_input,
         "Which model is {} to train? Give --model: a preset ('shardsweep presets' lists them), "
@@ -210,15 +214,13 @@ Result<NewSweep> sweep_to_write(const Session& session) {
   SHARDSWEEP_TRY(choose_worlds(options, sweep));
   sweep.name = sweep_name(options, sweep.models.front().name);
   if (!options.asked.trainer.empty()) {
-    if (!own_trainer_file(options.asked.trainer).empty()) {
-      SHARDSWEEP_ASSIGN(TrainerFile own, load_trainer(options.asked.trainer));
-      if (own.start.rest.empty())
+    if (own) {
+      SHARDSWEEP_ASSIGN(TrainerFile file, load_trainer(options.asked.trainer));
+      if (file.start.rest.empty())
         return fault(FaultKind::invalid_input,
             "{} does not say how its trainer is started: add 'start: {{text: …}}'",
             options.asked.trainer);
-      sweep.trainer = &add_trainer_file(options.asked.trainer, std::move(own)).start;
-    } else {
-      SHARDSWEEP_ASSIGN(sweep.trainer, find_trainer_start(options.asked.trainer));
+      sweep.trainer = &add_trainer_file(options.asked.trainer, std::move(file)).start;
     }
     SHARDSWEEP_ASSIGN(sweep.trainer_rest, rest_of(*sweep.trainer, sweep.models.front().name));
     const ModelSpec& model = sweep.models.front();
