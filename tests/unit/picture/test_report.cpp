@@ -214,6 +214,14 @@ TEST_CASE("failures that differ in a number or in the trial behind them are one 
       std::string::npos);
 }
 
+TEST_CASE("a thing's values have the titles of columns") {
+  const Table table{{"name", "value"},
+      {{std::string("model"), std::string("mini")}, {std::string("train_step_ms"), 2610.0}}};
+  const auto html = html_table(table, "t");
+  CHECK(html.find("<td class=\"word\">train step</td>") != std::string::npos);
+  CHECK(html.find("<td class=\"word\">2.61 s</td>") != std::string::npos);
+}
+
 TEST_CASE("lines of a log stay lines") {
   auto input = sample_report();
   input.log_tails["demo/e"] = "first\nsecond \x1b[31m";
