@@ -144,7 +144,7 @@ MEASURE = """(() => {
     if ((box.textContent.trim() || box.firstElementChild) && seen(box) && (box.scrollWidth > box.clientWidth + 2 || box.scrollHeight > box.clientHeight + 2) && box.clientWidth)
       say('wider than its box', box);
   }
-  for (const cell of document.querySelectorAll('.cell')) {
+  for (const cell of document.querySelectorAll('.cell, td')) {
     const texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
     for (let text; (text = texts.nextNode());) for (const word of text.data.matchAll(/(?<!\\S)[A-Za-z]{2,12}(?!\\S)/g)) {
       const range = document.createRange();
