@@ -185,7 +185,8 @@ another_user() {
     ! "${as[@]}" head -c 1 "$file" 2>/dev/null | grep -a . >/dev/null || fail "another user reads $file"
   done
   ! "${as[@]}" ls "/proc/$server/fd" "$SHARDSWEEP_DB.d" >"$work/got" 2>/dev/null || fail 'another user lists its files'
-  ! "${as[@]}" cat /proc/[0-9]*/cmdline 2>/dev/null | grep -aF "$token" >/dev/null || fail 'another user sees the token by ps'
+  "${as[@]}" cat /proc/[0-9]*/cmdline >"$work/got" 2>/dev/null || true
+  ! grep -aqF "$token" "$work/got" || fail 'another user sees the token by ps'
   if "${as[@]}" "$shardsweep" --version >/dev/null 2>&1; then
     ! HOME=$work "${as[@]}" "$shardsweep" results --db "$SHARDSWEEP_DB" >"$work/got" 2>&1 || fail "another user: $(cat "$work/got")"
     ! told "$sweep" || fail "another user was told: $(cat "$work/got")"
