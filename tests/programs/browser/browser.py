@@ -153,6 +153,10 @@ MEASURE = """(() => {
       if (new Set([...range.getClientRects()].map((box) => Math.round(box.top))).size > 1) say(`'${word[0]}' is broken`, cell);
     }
   }
+  for (const box of document.querySelectorAll('pre, ul, details[open]')) {
+    if (seen(box) && !(box.tagName === 'DETAILS' ? [...box.children].slice(1).map((one) => one.textContent).join('') : box.textContent).trim() && box.getBoundingClientRect().height > 12)
+      say(`an empty ${box.tagName.toLowerCase()}`, box);
+  }
   for (const place of document.querySelectorAll('.plot svg')) {
     const room = place.closest('figure').getBoundingClientRect().width;
     if (place.getBoundingClientRect().width < room * 0.97) say('chart narrower than its place', place);

@@ -158,9 +158,12 @@ Result<std::string> log_page(const Session& session, const PageRequest& asked, i
         server::in_query(one), xml_escaped(one));
   // A log that grows changes nothing in the database.
   if (!part.ended) every_s = 2;
+  const std::string text = part.file.empty() ? ""
+      : part.text.empty()                    ? "<p>The file is empty.</p>\n"
+                          : fmt::format("<pre>{}</pre>\n", xml_escaped_lines(part.text));
   return page_of(name,
-      fmt::format("<p>{}</p>\n<h2>{}</h2>\n<pre>{}</pre>\n", links,
-          xml_escaped(part.file.empty() ? part.why : part.file), xml_escaped_lines(part.text)));
+      fmt::format("<p>{}</p>\n<h2>{}</h2>\n{}", links,
+          xml_escaped(part.file.empty() ? part.why : part.file), text));
 }
 
 template <Result<std::string> (*Html)(const Session&)>
