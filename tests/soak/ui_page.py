@@ -141,13 +141,16 @@ async def use_cost(browser, page, folder):
     figure("ui_opened", page=name, seconds=round(time.time() - begun, 2))
     meter = Meter(server, browser.pid)
     for ends in (0, count):
-        before = meter.read()
+        before, since = meter.read(), len(browser.events)
         for number in range(1, ends + 1):
             await meter.watch(seconds / (ends + 1))
             let_go(f"{hold}{number}")
         await meter.watch(seconds / (ends + 1))
         took = [round(b - a, 2) for a, b in zip(before, meter.read())]
-        figure("ui_cost", page=name, trials_that_end=ends, seconds=seconds,
+        await browser.tell("0")
+        loads = sum(event.get("method") == "Page.loadEventFired" for event in browser.events[since:])
+        check(loads > 0 or not ends, f"{loads} loads of {name} while {ends} trials ended")
+        figure("ui_cost", page=name, trials_that_end=ends, seconds=seconds, loads=loads,
                **dict(zip(("server_s", "page_s", "browser_s"), took)))
 
 

@@ -7,7 +7,12 @@ say.hidden = true;
 say.style = 'position: fixed; right: 16px; bottom: 16px; padding: 8px 14px; font: inherit; z-index: 9';
 document.body.append(say);
 const isAtEnd = () => innerHeight + scrollY >= document.documentElement.scrollHeight - 4;
+// A page that is on its way is not asked for again: if changes came faster than a large one is made, none
+// would ever arrive.
+let loads = false;
 const load = () => {
+  if (loads) return;
+  loads = true;
   history.replaceState({end: isAtEnd() && scrollY > 0}, '');
   location.reload();
 };
