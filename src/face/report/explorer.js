@@ -365,7 +365,7 @@ function showCard(answer) {
   for (const id of ['#bars', '#recipe', '#trust-card']) $(id).hidden = !last;
   $('#actions').hidden = !last;
   $('#asked').hidden = !last;
-  $('#others-box').hidden = !last;
+  $('#others-box').hidden = !last || last.others.length === 0;
   const batches = card.batches || [];
   $('#batches').hidden = batches.length === 0;
   $('#batches').replaceChildren(...batches.map((tokens) => element('button', {

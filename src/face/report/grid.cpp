@@ -128,11 +128,11 @@ std::string names_legend(const Heatmap& heatmap, const GridWords& words) {
   for (const auto& [name, meaning] : short_names_in(labels))
     out += fmt::format(
         "{}<b>{}</b> {}", out.empty() ? "" : " · ", xml_escaped(name), xml_escaped(meaning));
-  if (!out.empty()) out += ". Degrees of 1 are left out, except dp.";
+  if (!out.empty()) out += ". Other axes are left out if they have their default.";
   if (!words.chosen.empty())
     out +=
-        " <b>MFU</b> is the share of the GPUs' peak that the model's own arithmetic uses. The "
-        "framed cell is told in full beside this table.";
+        " <b>MFU</b> is the share of the GPUs' peak that the model's own arithmetic uses. "
+        "Details of the framed cell are beside this table, or below it on a phone.";
   return out;
 }
 

@@ -13,7 +13,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 
 namespace shardsweep {
 namespace {
@@ -64,18 +63,6 @@ std::string html_page(std::string_view title, std::string_view body, PageScript 
   return page + "</body>\n</html>\n";
 }
 
-namespace {
-
-/// Broken in the middle it is read as two.
-bool is_short_word(std::string_view text) {
-  constexpr std::size_t most = 12;
-  return text.size() <= most && !text.empty() &&
-      std::isalpha(static_cast<unsigned char>(text.front())) != 0 &&
-      text.find(' ') == std::string_view::npos;
-}
-
-}  // namespace
-
 std::string html_table(const Table& table, std::string_view caption, const CellLink& link) {
   constexpr std::size_t least_long = 20;
   const auto columns = html_columns(table);
@@ -94,16 +81,18 @@ std::string html_table(const Table& table, std::string_view caption, const CellL
   for (const auto& row : table.rows) {
     out += "<tr>";
     for (const auto& column : columns) {
-      const auto text = without_options(
-          humanised(unit_column(table.columns, row, column.index), row[column.index]));
+      const auto text = is_turned(table) && column.index == 0
+          ? title_of(unit_column(table.columns, row, 1))
+          : without_options(
+                humanised(unit_column(table.columns, row, column.index), row[column.index]));
       const auto to = link ? link(row, column.index) : std::string();
       const auto content = to.empty()
           ? xml_escaped(text)
           : fmt::format("<a href=\"{}\">{}</a>", xml_escaped(to), xml_escaped(text));
-      const auto kind = is_short_word(text) ? " class=\"word\""
-          : text.size() < least_long        ? align(column)
-          : text.find(' ') == text.npos     ? " class=\"name\""
-                                            : " class=\"long\"";
+      const auto kind = column.numeric  ? " class=\"number\""
+          : text.size() < least_long    ? " class=\"word\""
+          : text.find(' ') == text.npos ? " class=\"name\""
+                                        : " class=\"long\"";
       out += fmt::format("<td{}>{}</td>", kind, content);
     }
     out += "</tr>\n";

@@ -82,7 +82,8 @@ const drawTrials = () => {
     const line = make('tr');
     for (const name of listed) {
       const content = value(row, name);
-      const cell = make('td', undefined, typeof content === 'number' ? 'number' : name === 'outcome' || name === 'mark' || name === 'layout' ? 'word' : '');
+      const sentence = name === 'cause' || name === 'vars';
+      const cell = make('td', undefined, typeof content === 'number' ? 'number' : !sentence ? 'word' : content ? 'long' : '');
       if (name === 'trial') {
         const link = make('a', content);
         link.href = `#trial=${encodeURIComponent(content)}`;

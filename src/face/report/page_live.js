@@ -7,7 +7,12 @@ say.hidden = true;
 say.style = 'position: fixed; right: 16px; bottom: 16px; padding: 8px 14px; font: inherit; z-index: 9';
 document.body.append(say);
 const isAtEnd = () => innerHeight + scrollY >= document.documentElement.scrollHeight - 4;
+// A page that is on its way is not asked for again: if changes came faster than a large one is made, none
+// would ever arrive.
+let loads = false;
 const load = () => {
+  if (loads) return;
+  loads = true;
   history.replaceState({end: isAtEnd() && scrollY > 0}, '');
   location.reload();
 };
@@ -32,9 +37,10 @@ const show = () => {
 };
 const changed = () => {
   if (isUsed()) return show();
-  // A page that is long in loading is loaded in a fifth of the time. Until then it may be used.
+  // A page is loaded in half of the time, and one that is long in loading in a fifth of it. Until then it may
+  // be used.
   const took = performance.getEntriesByType('navigation')[0].duration;
-  setTimeout(show, Math.max(0, 5 * took - performance.now()));
+  setTimeout(show, Math.max(0, Math.max(2 * took, 5 * took - 1500) - performance.now()));
 };
 
 let stream = null;

@@ -89,8 +89,12 @@ std::string predicted_caption(const std::vector<ReportedTrial>& trials) {
       at(0.5), at(0.1), at(0.9), counted(static_cast<std::int64_t>(ratios.size()), "trial"));
 }
 
-/// Causes that differ in their numbers alone are one.
-std::string kind_of_cause(const std::string& cause) {
+/// Causes that differ in their numbers alone, or in the trial that stands behind them in brackets,
+/// are one.
+std::string kind_of_cause(std::string cause) {
+  const auto name = cause.rfind(" (");
+  if (name != std::string::npos && cause.back() == ')' && cause.find(' ', name + 1) == cause.npos)
+    cause.resize(name);
   std::string kind;
   for (const char c : cause) {
     const bool digit = c >= '0' && c <= '9';
@@ -173,8 +177,9 @@ std::string failures_section(const ReportView& view) {
       seconds += trial->gpu_seconds.value_or(0);
     const auto name = xml_escaped(trials.front()->trial);
     body += fmt::format(
-        "<tr><td class=\"number\">{}</td><td class=\"word\">{}</td><td>{}</td><td "
-        "class=\"number\">{}</td><td><a href=\"#trial={}\">{}</a></td></tr>\n",
+        "<tr><td class=\"number\">{}</td><td class=\"word\">{}</td><td "
+        "class=\"long\">{}</td><td class=\"number\">{}</td><td class=\"name\"><a "
+        "href=\"#trial={}\">{}</a></td></tr>\n",
         grouped(std::ssize(trials)), xml_escaped(outcome_words(kind.first)),
         xml_escaped(shown_cause(*trials.front())), seconds > 0 ? gpu_time_text(seconds) : "", name,
         name);

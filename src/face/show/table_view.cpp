@@ -542,7 +542,7 @@ bool is_own_name(std::string_view column) {
 }  // namespace
 
 std::string title_of(std::string_view column) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 49> titles{
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 50> titles{
       {{"tokens_per_s_per_gpu", "tokens/s/GPU"}, {"tokens_per_s", "tokens/s"},
           {"predicted_tokens_per_s_per_gpu", "predicted tokens/s/GPU"},
           {"tflops_per_gpu", "TFLOP/s/GPU"}, {"mfu", "MFU"}, {"lead_share", "lead"},
@@ -568,7 +568,7 @@ std::string title_of(std::string_view column) {
           {"second_tokens_per_s_per_gpu", "second tokens/s/GPU"}, {"first_loss", "first loss"},
           {"last_loss", "last loss"}, {"first_repeats", "first repeats"},
           {"second_repeats", "second repeats"}, {"best_layout", "best layout"},
-          {"one_gpu", "on one GPU"}}};
+          {"one_gpu", "on one GPU"}, {"step_ms", "train step"}}};
   for (const auto& [name, title] : titles) {
     if (name == column) return std::string(title);
   }

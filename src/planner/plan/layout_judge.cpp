@@ -77,7 +77,9 @@ LayoutJudge::LayoutJudge(const SuggestRequest& request)
 
 Result<JudgedLayouts> LayoutJudge::make() {
   SHARDSWEEP_ASSIGN(auto found, judge_grid());
+  const auto in_grid = found.fitting.size();
   refine(found.fitting);
+  found.judged += static_cast<std::int64_t>(found.fitting.size() - in_grid);
   return found;
 }
 

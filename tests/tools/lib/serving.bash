@@ -6,7 +6,7 @@
 # serve OPTION…: `server` is its pid, `address` what it has printed, `where` the file with what it said.
 serve() {
   rm -f "$work/address"
-  "$shardsweep" ui "$@" >"$work/address" 2>"$where" &
+  (umask 077 && exec "$shardsweep" ui "$@" >"$work/address" 2>"$where") &
   server=$!
   wait_for 'address' has_address
   address=$(cat "$work/address")

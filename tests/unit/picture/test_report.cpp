@@ -194,7 +194,7 @@ TEST_CASE("a part of a train step that is too thin to see has no place in the ba
   CHECK(bars.substr(0, bars.find("</div></div>")).find("reduction") == std::string::npos);
 }
 
-TEST_CASE("failures that differ in a number alone are one cause") {
+TEST_CASE("failures that differ in a number or in the trial behind them are one cause") {
   auto input = sample_report();
   for (const std::size_t row : {0U, 1U, 4U}) {
     auto& one = input.facts.trials[row];
@@ -203,8 +203,23 @@ TEST_CASE("failures that differ in a number alone are one cause") {
     one.cause = "rank " + std::to_string(row) + " needs " + std::to_string(row * 7) + " bytes";
   }
   const auto page = report_page(input);
-  CHECK(page.find("<td class=\"number\">3</td><td class=\"word\">out of memory</td><td>rank 0 "
-                  "needs 0 bytes</td>") != std::string::npos);
+  CHECK(page.find("<td class=\"number\">3</td><td class=\"word\">out of memory</td><td "
+                  "class=\"long\">rank 0 needs 0 bytes</td>") != std::string::npos);
+  for (const std::size_t row : {0U, 1U}) {
+    auto& one = input.facts.trials[row];
+    one.outcome = "skipped";
+    one.cause = "micro_batch 1 ran out of memory (mini-" + std::string(row + 1, 'a') + ")";
+  }
+  CHECK(report_page(input).find("<td class=\"number\">2</td><td class=\"word\">skipped</td>") !=
+      std::string::npos);
+}
+
+TEST_CASE("a thing's values have the titles of columns") {
+  const Table table{{"name", "value"},
+      {{std::string("model"), std::string("mini")}, {std::string("train_step_ms"), 2610.0}}};
+  const auto html = html_table(table, "t");
+  CHECK(html.find("<td class=\"word\">train step</td>") != std::string::npos);
+  CHECK(html.find("<td class=\"word\">2.61 s</td>") != std::string::npos);
 }
 
 TEST_CASE("lines of a log stay lines") {

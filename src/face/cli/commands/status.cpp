@@ -233,8 +233,9 @@ Result<ExitCode> print_status(const Session& session, const StatusLook& look) {
 }  // namespace
 
 Result<StatusParts> status_parts(const Session& asked) {
-  // A page has no terminal's size: lines have a fixed width, and none is left out.
-  constexpr std::size_t width = 110;
+  // A page has no terminal's size: lines have a fixed width, on a phone they scroll, and none is
+  // left out.
+  constexpr std::size_t width = 150;
   const ViewSize size{width, no_limit, true};
   Session session = asked;
   session.options.own = StatusOptions{.watch = true};

@@ -113,15 +113,17 @@ Result<std::string> trials_page(const Session& session, const PageRequest& asked
   // A trial's name is long: a phone shows what it is made of, and the link.
   SHARDSWEEP_ASSIGN(auto table,
       reader->results({.selection = selection_of(session.options),
-          .columns = {"layout", "vars", "model", "outcome", "tokens_per_s_per_gpu", "train_step_ms",
-              "mfu", "nodes", "gpus", "repeat", "state", "cause", "runner", "runner_version",
+          .columns = {"layout", "vars", "tokens_per_s_per_gpu", "outcome", "model", "nodes", "gpus",
+              "train_step_ms", "mfu", "repeat", "state", "cause", "runner", "runner_version",
               "trial"},
           .sort = "-ended_at",
           .limit = most}));
   const auto trial = place_of(table, "trial");
   const auto vars = place_of(table, "vars");
-  for (auto& row : table.rows)
-    row.at(vars) = vars_text(text_in(row, vars));
+  for (auto& row : table.rows) {
+    const auto text = vars_text(text_in(row, vars));
+    row.at(vars) = text.empty() ? Value() : Value(text);
+  }
   const auto& of = asked.values.find("name")->second;
   std::string body = html_table(
       table, "Trials, the last to end first", [&](std::span<const Value> row, std::size_t column) {
@@ -156,9 +158,12 @@ Result<std::string> log_page(const Session& session, const PageRequest& asked, i
         server::in_query(one), xml_escaped(one));
   // A log that grows changes nothing in the database.
   if (!part.ended) every_s = 2;
+  const std::string text = part.file.empty() ? ""
+      : part.text.empty()                    ? "<p>The file is empty.</p>\n"
+                          : fmt::format("<pre>{}</pre>\n", xml_escaped_lines(part.text));
   return page_of(name,
-      fmt::format("<p>{}</p>\n<h2>{}</h2>\n<pre>{}</pre>\n", links,
-          xml_escaped(part.file.empty() ? part.why : part.file), xml_escaped_lines(part.text)));
+      fmt::format("<p>{}</p>\n<h2>{}</h2>\n{}", links,
+          xml_escaped(part.file.empty() ? part.why : part.file), text));
 }
 
 template <Result<std::string> (*Html)(const Session&)>
@@ -188,9 +193,10 @@ constexpr std::array<Place, 9> places{{{"", "All sweeps", About::all, true, firs
 
 std::string links_above(const std::string& name, About about) {
   const auto sweep = about == About::a_trial ? name.substr(0, name.find('/')) : name;
-  std::string links = link("./", "", "All sweeps") + link("history", "", "All history") +
-      link("explore", "", "Explorer");
-  if (!sweep.empty()) links += fmt::format("<b>{}</b> ", xml_escaped(sweep));
+  std::string links = link("./", "", "All sweeps") + link("history", "", "All history");
+  // A sweep's own explorer has its measurements, too.
+  links += sweep.empty() ? link("explore", "", "Explorer")
+                         : fmt::format("<b>{}</b> ", xml_escaped(sweep));
   for (const Place& place : places) {
     if (place.about == About::a_sweep && !sweep.empty())
       links += link(place.page, sweep, place.title);
