@@ -445,6 +445,10 @@ TEST_CASE("a node is accused by its own hardware, driver or daemon alone") {
 }
 
 TEST_CASE("an error that points at another one is told by that one") {
+  // A hub out of reach is no fault of the network between ranks.
+  for (const std::string error : {"ConnectionError(\"Couldn't reach 'a/b' on the Hub\")",
+           "requests.exceptions.ReadTimeout: HTTPSConnectionPool(host='n1'): Read timed out."})
+    CHECK(found_in(error + "\n").outcome == Outcome::crashed);
   CHECK(found_in(
       "OSError: [Errno 5] Input/output error: 'a.npy'\nTraceback (most recent call last):\n"
       "  File \"t.py\", line 9, in next\nRuntimeError: One or more background workers "
