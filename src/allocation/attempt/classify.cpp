@@ -22,10 +22,13 @@ namespace {
 // seen up to this long after a secondary one can be its cause.
 constexpr Timestamp notice_window_us = 2'000'000;
 
-Evidence with_class(const RunnerExitInfo& info) {
-  Evidence evidence;
-  evidence.ending.outcome = info.outcome.value_or(Outcome::comm_error);
-  evidence.only_a_witness = !info.outcome;
+/// Evidence of a class of error, if the runner's contract knows it.
+Evidence of_class(
+    const std::optional<RunnerExitInfo>& info, SaidBy source, int rank, Timestamp at) {
+  Evidence evidence{.at = at, .rank = rank};
+  evidence.ending.source = source;
+  if (info) evidence.ending.outcome = info->outcome.value_or(Outcome::comm_error);
+  evidence.only_a_witness = info && !info->outcome;
   evidence.secondary = evidence.ending.outcome == Outcome::comm_error;
   return evidence;
 }
@@ -201,11 +204,9 @@ std::string signal_name(int number) {
 
 Evidence evidence_of_error(const Record& record, int rank, Timestamp at) {
   const auto known = runner_exit_class(record.error_class);
-  Evidence evidence = known ? with_class(*known) : Evidence{};
+  Evidence evidence =
+      of_class(known, SaidBy::runner, rank, record.t > 0 ? std::min(record.t, at) : at);
   if (known && known->code == RunnerExit::ok) evidence.ending.outcome = Outcome::crashed;
-  evidence.at = record.t > 0 && record.t < at ? record.t : at;
-  evidence.ending.source = SaidBy::runner;
-  evidence.rank = rank;
   evidence.ending.cause = fmt::format("rank {}: {}: {}", rank,
       record.error_class.empty() ? "error" : record.error_class, record.message);
   if (evidence.ending.outcome == Outcome::oom)
@@ -218,10 +219,7 @@ std::optional<Evidence> evidence_of_exit(
     int rank, int exit_code, Timestamp at, const std::string& last_line, ExitCodes codes) {
   if (exit_code == 0) return std::nullopt;
   const auto known = codes == ExitCodes::contract ? runner_exit(exit_code) : std::nullopt;
-  Evidence evidence = known ? with_class(*known) : Evidence{};
-  evidence.at = at;
-  evidence.ending.source = SaidBy::exit;
-  evidence.rank = rank;
+  Evidence evidence = of_class(known, SaidBy::exit, rank, at);
   evidence.ending.exit_code = exit_code;
   evidence.ending.cause = fmt::format("{} exited with {}", who(rank), exit_code);
   if (known) evidence.ending.cause += fmt::format(" ({})", known->error_class);

@@ -138,19 +138,19 @@ bool tells_of_step(std::string_view line) {
   return false;
 }
 
-/// True for words within a figure's name: "invalid: 3", and between bars with more words behind
-/// them, as in "| Mismatch KL: 0.2". A line with such bars may tell a step without a loss.
-bool names_figure(std::string_view line, Match words) {
-  const auto joins = [](char c) { return is_letter(c) || is_digit(c) || c == '_' || c == '/'; };
-  const std::string_view behind = line.substr(line.find_last_not_of(" :", words.end - 1) + 1);
-  const auto rest = std::find_if_not(behind.begin(), behind.end(), joins) - behind.begin();
-  if (!figure_behind(behind.substr(static_cast<std::size_t>(rest))).empty() && tells_of_step(line))
-    return true;
-  const std::string_view name = behind.substr(0, behind.find_first_of(":=|,;"));
-  return line.substr(0, words.begin).find(" | ") != npos &&
-      (line.find("tep ") != npos || tells_of_step(line)) &&
-      behind.substr(name.size()).find_first_of(":=") == 0 &&
-      !figure_behind(behind.substr(name.size())).empty();
+/// The line without names of figures, which hold words of failure: "invalid: 3", and all between
+/// bars, as in "| Mismatch KL: 0.2".
+std::string without_figures(std::string_view line) {
+  std::string plain(line);
+  for (std::size_t at = 1; at < plain.size(); ++at) {
+    const std::size_t before = at - (plain[at - 1] == '-' ? 2 : 1);
+    const std::size_t end = plain.find_last_not_of(" :='\"", before);
+    if (!is_digit(plain[at]) || before == npos || end == npos || end == before) continue;
+    const bool bars = plain.rfind(" | ", end) != npos;
+    const std::size_t from = plain.find_last_of(bars ? "|,;:=" : " ,;|", end) + 1;
+    plain.replace(from, end + 1 - from, end + 1 - from, ' ');
+  }
+  return plain;
 }
 
 /// "  1%|▏ | 64/8192 [56:27<87:25:33, 38.72s/it]": a bar without a name that has run for a minute.
@@ -446,24 +446,16 @@ bool LogReading::take_reason(Printer& printer, std::string_view line, bool below
   return true;
 }
 
-/// Names of figures hold words of failure: "Step 3 | Loss: 0.1 | Mismatch KL: 0.2". Other words of
-/// such a line may tell of one.
+/// Words of failure in a train step's line may be names of figures. Others of it tell of one.
 const Cause* LogReading::cause_beyond_figures(std::string_view line) const {
-  const auto is_word = [this](const Cause* cause) {
-    return cause != nullptr && cause->weight == Strength::hint &&
-        cause->name.starts_with("word-") && !is_own(cause);
-  };
   const Cause* cause = cause_for(line, LinePlace::line);
-  if (!is_word(cause) || is_error(line) || !told_exception(line).empty()) return cause;
-  std::string plain;
-  while (is_word(cause)) {
-    const auto words = match_in(plain.empty() ? line : plain, cause->pattern);
-    if (!words || !names_figure(line, *words)) break;
-    if (plain.empty()) plain = line;
-    plain.replace(words->begin, words->end - words->begin, words->end - words->begin, ' ');
-    cause = cause_for(plain, LinePlace::line);
-  }
-  return cause;
+  const bool word = cause != nullptr && cause->weight == Strength::hint &&
+      cause->name.starts_with("word-") && !is_own(cause);
+  const bool step =
+      word && (tells_of_step(line) || (line.find("tep ") != npos && line.find(" | ") != npos));
+  return !step || is_error(line) || !told_exception(line).empty()
+      ? cause
+      : cause_for(without_figures(line), LinePlace::line);
 }
 
 void LogReading::take_line(Printer& printer, const SpokenLine& said) {
@@ -539,7 +531,8 @@ void LogReading::take(std::string_view line) {
     printer.reason = true;
   } else if (const auto at = said.text.find("Traceback (most recent call last)"); at != npos) {
     printer.trace = {.open = true,
-        .logged = at == 0 && (printer.chained ? printer.logged : is_of_logger(above))};
+        .logged =
+            at == 0 && (printer.chained ? printer.logged : (is_error(above) || is_warning(above)))};
     printer.reason = false;
     printer.prefix = said.text.substr(0, at);
   } else if (begins(said.text, "  File \"") || begins(said.text, "    raise ") ||

@@ -58,10 +58,6 @@ bool is_information(std::string_view line) {
   return stands_alone(head, "INFO");
 }
 
-bool is_of_logger(std::string_view line) {
-  return stands_alone(line, "ERROR") || stands_alone(line, "WARNING");
-}
-
 std::optional<EndingSignal> ending_signal_in(std::string_view line) {
   constexpr std::size_t reach = 28;  // "exits with return code = -9"
   constexpr int shells = 128;        // added to a signal

@@ -23,9 +23,6 @@ namespace shardsweep {
 /// True if a logger names the level INFO before any other one, an option and what is quoted.
 [[nodiscard]] bool is_information(std::string_view line);
 
-/// "2026-11-30 04:58:43,031 ERROR trainer: …": a logger, which may print a traceback below it.
-[[nodiscard]] bool is_of_logger(std::string_view line);
-
 /// Signal that ended a process, and where the line tells it.
 struct EndingSignal {
   int signal;

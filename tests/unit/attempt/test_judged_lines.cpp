@@ -404,6 +404,73 @@ TEST_CASE("words of a refusal, of a node and of memory are held against what the
   CHECK(found_in("*** stack smashing detected ***: python\n").rule == "hint-stack");
 }
 
+TEST_CASE("a program's own word for its end goes before what tools around it could not do") {
+  const std::string own = "[trainer] fatal: 33 layers over 4 stages";
+  for (const std::string around :
+      {"cat: /etc/nccl.conf: No such file or directory", "umount: /mnt/x: Device or resource busy",
+          "n1:311:480 [0] graph/topo.cc:112 NCCL WARN The topology is unusual",
+          "Failed to connect to the tracker at http://n1:5000",
+          "[2024-11-02 10:00:00] ERROR tracker: no answer", "[proxy] could not reach the hub",
+          "frame #3: gloo::transport::tcp::Pair::close() + 0x1b",
+          "slurmstepd: error: task_p_pre_launch: Using sched_affinity for tasks",
+          "fatal: not a git repository (or any of the parent directories): .git"})
+    CHECK(found_in(around + "\n" + own + "\n").line == own);
+  CHECK(found_in("[trainer] error: an odd mesh\n").outcome == Outcome::crashed);
+  // The node's daemons speak of their node.
+  CHECK(found_in("slurmd: fatal: plugin_init failed\n").whose == Whose::node);
+}
+
+TEST_CASE("a node is accused by its own hardware, driver or daemon alone") {
+  for (const std::string line :
+      {"time=\"2024-11-02\" level=info msg=\"config: /usr/bin/nvidia-container-runtime\"",
+          "s3fs: Failed to mount bucket a, using b", "umount: /mnt/x: Device or resource busy",
+          "modprobe: ERROR: could not insert 'nvidia_peermem': Invalid argument",
+          "tracker: Error: unknown error",
+          "pyxis:     [ERROR] URL https://n1/v2/x/manifests/9 returned error code: 404 Not "
+          "Found"}) {
+    const auto finding = find_cause(line + "\n[trainer] error: an odd mesh\n", {});
+    CAPTURE(line);
+    CHECK((finding && finding->outcome != Outcome::node_failure));
+  }
+  const std::string step = "step: 3 loss: 2.1\n";
+  for (const std::string survived : {"[1.2] NVRM: Xid (PCI:0000:07:00): 63, Row remapping recorded",
+           "E cuda_driver.cc:8] failed to allocate 60.00GiB from device: CUDA_ERROR_OUT_OF_MEMORY",
+           "[data] hugepage alloc failed, using 4 KiB pages"})
+    CHECK_FALSE(find_cause(survived + "\n" + step + step, {}));
+  // A server that is waited for explains less than how the program ended.
+  CHECK(found_in("nfs: server n9 not responding, still trying\n"
+                 "srun: error: n2: task 3: Segmentation fault (core dumped)\n")
+            .outcome == Outcome::crashed);
+  CHECK(found_in("Message: Pod was rejected: no healthy devices present\n").whose == Whose::device);
+}
+
+TEST_CASE("an error that points at another one is told by that one") {
+  // A hub out of reach is no fault of the network between ranks.
+  for (const std::string error : {"ConnectionError(\"Couldn't reach 'a/b' on the Hub\")",
+           "requests.exceptions.ReadTimeout: HTTPSConnectionPool(host='n1'): Read timed out."})
+    CHECK(found_in(error + "\n").outcome == Outcome::crashed);
+  CHECK(found_in(
+      "OSError: [Errno 5] Input/output error: 'a.npy'\nTraceback (most recent call last):\n"
+      "  File \"t.py\", line 9, in next\nRuntimeError: One or more background workers "
+      "are no longer alive. See above for the actual error\n")
+            .line.starts_with("OSError"));
+  // What is left when a program removes its files on NFS ends nothing.
+  const std::string removed =
+      "Traceback (most recent call last):\n  File \"shutil.py\", line 681, in _rmtree\n"
+      "OSError: [Errno 16] Device or resource busy: '.nfs00000000068d'\n";
+  CHECK_FALSE(find_cause(removed, {}));
+  CHECK(
+      found_in("[rank0]: Traceback (most recent call last):\n[rank0]:   File \"t.py\", line 9, in "
+               "f\n[rank0]: RuntimeError: the table is too short\n" +
+          removed)
+          .line == "RuntimeError: the table is too short");
+  CHECK(
+      found_in("The actor is dead because its worker process has died. Worker exit type: "
+               "SYSTEM_ERROR Worker exit detail: Worker exits unexpectedly. Worker exits with an "
+               "exit code None. The worker may have exceeded K8s pod memory limits.\n")
+          .line.ends_with("K8s pod memory limits."));
+}
+
 TEST_CASE("a frame's function is known by its whole name or by how it begins") {
   const auto ends_in = [](const std::string& function) {
     return found_in(
