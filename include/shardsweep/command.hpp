@@ -68,6 +68,9 @@ class RunningCommand {
 [[nodiscard]] Result<pid_t> spawn_detached(
     const std::vector<std::string>& argv, const std::filesystem::path& log);
 
+/// "NAME=value" of all variables that this process has.
+[[nodiscard]] std::vector<std::string> own_environment();
+
 /// Name of this user on this machine: from /etc/passwd, else from the program `id`; empty if the
 /// number has no name. glibc is not asked: a static program has no other libraries.
 [[nodiscard]] const std::string& user_name();

@@ -11,23 +11,87 @@
 #include "agent/channel.hpp"
 #include "agent/environment.hpp"
 #include "agent/log.hpp"
-#include "agent/said_lines.hpp"
-#include "agent/settling.hpp"
 #include "agent/signals.hpp"
-#include "agent/slurm_questions.hpp"
+#include "agent/slurm_step.hpp"
 #include "agent/spawn.hpp"
+#include "attempt/ended_attempt.hpp"
+#include "attempt/hang.hpp"
 #include "attempt/lead_machine.hpp"
+#include "machine/descriptor.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/clock.hpp>
 #include <shardsweep/protocol.hpp>
 
+#include <cstddef>
+#include <deque>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace shardsweep::agent {
+
+// What is done with the files of an attempt whose ranks have ended: its records are read, its
+// end is judged, its folder is packed. On a network file system this takes minutes for a
+// thousand ranks, and node agents leave a lead that is silent for seconds: so a thread does it.
+
+class Settling {
+ public:
+  Settling(EndedAttempt attempt, const Log& log);
+  Settling(const Settling&) = delete;
+  Settling& operator=(const Settling&) = delete;
+  ~Settling();
+
+  /// Readable when it is done.
+  [[nodiscard]] int descriptor() const { return done_.get(); }
+  /// Empty while it is not done.
+  [[nodiscard]] std::optional<Settlement> take();
+
+ private:
+  Descriptor done_;
+  std::optional<Settlement> settled_;
+  std::thread thread_;
+};
+
+// Joint reading of an ended attempt's flight recorders. The runner that wrote them reads them: a
+// program of ours beside this one. The runner that wrote them reads them: a program of ours beside
+// this one.
+
+/// Takes at most half a minute. The copies that were made before the ranks were ended, if
+/// there are any; what was read is kept beside them as recorder.json.
+[[nodiscard]] Result<RecorderReading> read_recorders(const AttemptPaths& attempt);
+
+// The lead's lines for the daemon. What can't be written now (the disk is full) is kept and
+// written later, in the same order: without its line a result would have no end, and an
+// allocation no lead.
+
+class SaidLines {
+ public:
+  SaidLines(std::filesystem::path path, LineWriter file)
+      : path_(std::move(path)), file_(std::move(file)) {}
+
+  void say(std::string line, bool durable, double now_s, const Log& log);
+  /// Tries again what is left, once a second, in the file as it is then: to one that was open
+  /// a restarted file server may answer with ESTALE for ever.
+  void step(double now_s, const Log& log);
+  [[nodiscard]] bool all_written() const { return unwritten_.empty(); }
+
+ private:
+  struct Line {
+    std::string text;
+    bool durable = false;
+  };
+  void write(double now_s, const Log& log);
+
+  std::filesystem::path path_;
+  LineWriter file_;
+  std::deque<Line> unwritten_;  ///< oldest first
+  double again_s_ = 0;
+  bool told_ = false;  ///< an unwritten line has been reported
+};
 
 class Lead final : private LeadOutside {
  public:

@@ -8,12 +8,11 @@
 #pragma once
 
 #include "agent/attempt_here.hpp"
-#include "agent/environment_reading.hpp"
+#include "agent/environment.hpp"
 #include "agent/evidence.hpp"
 #include "agent/gpu_watch.hpp"
 #include "agent/program_check.hpp"
 #include "agent/rank_group.hpp"
-#include "agent/rank_logs.hpp"
 #include "agent/rank_records.hpp"
 #include "agent/slurm_step.hpp"
 #include "agent/storage_watch.hpp"

@@ -7,12 +7,17 @@
 
 #include "agent/attempt_here.hpp"
 #include "agent/environment.hpp"
+#include "agent/log.hpp"
+#include "agent/spawn.hpp"
 #include "attempt/container.hpp"
 
+#include <shardsweep/allocation_files.hpp>
+#include <shardsweep/clock.hpp>
 #include <shardsweep/result.hpp>
 
 #include <sys/types.h>
 
+#include <map>
 #include <optional>
 #include <string>
 
@@ -51,5 +56,82 @@ class SlurmStep {
 
 /// Returns only if the rank can't be started, with an exit code.
 [[nodiscard]] int run_step_rank(const std::string& dir, const Environment& own);
+
+// What a lead asks Slurm while it goes on: when its job ends, where its nodes are in the
+// network, and what is known of the job while an attempt stands still. Each question is a
+// command of Slurm that is started, looked at and given up; nothing here waits. Without an
+// answer the lead does without: no end of its job, Slurm's order of nodes, no line of evidence.
+
+/// Time at which the scheduler ends the job of a lead: from its environment, or from squeue, which
+/// is asked until it answers once.
+class JobEnd {
+ public:
+  /// Outside a job (no SLURM_JOB_ID in `own`) there is no end to learn.
+  explicit JobEnd(const Environment& own);
+
+  /// One look: starts squeue, takes what it has said, or gives it up.
+  void step(const Clock& clock, const Log& log);
+  /// Empty: no end, or not known.
+  [[nodiscard]] std::optional<double> left_s(const Clock& clock) const;
+  /// An answer is due any moment: the first attempt may wait for it, but not for long.
+  [[nodiscard]] bool first_answer_due(const Clock& clock) const;
+
+ private:
+  void ask(double now_s, const Log& log);
+  void listen(double now_s, const Log& log);
+  void conclude(bool succeeded, double now_s, const Log& log);
+
+  std::string job_;  ///< empty: nothing (more) to ask
+  Environment environment_;
+  std::optional<Timestamp> end_;
+  std::optional<PipedChild> squeue_;
+  std::string said_;
+  double asked_s_ = 0;
+  bool answered_ = false;  ///< or failed to
+  double ask_again_s_ = 0;
+};
+
+/// Places of a job's nodes in the network, as scontrol tells them once: for ranks that Slurm itself
+/// starts, on nodes without an agent of ours.
+class TopologyReport {
+ public:
+  /// `wanted`: else it is not asked.
+  TopologyReport(Environment own, bool wanted);
+
+  /// One look: starts scontrol, takes what it has said, or gives it up. The answer, once.
+  [[nodiscard]] std::optional<std::map<std::string, std::string>> step(
+      const Clock& clock, const Log& log);
+  /// The first attempt waits for it, but not for long.
+  [[nodiscard]] bool is_due() const { return wanted_; }
+
+ private:
+  void ask(double now_s, const Log& log);
+
+  Environment environment_;
+  bool wanted_;
+  std::optional<PipedChild> scontrol_;
+  std::string said_;
+  double asked_s_ = 0;
+};
+
+/// Slurm's report on the job while an attempt stands still: `scontrol show job`, for the evidence.
+class JobReport {
+ public:
+  /// Outside a job (no SLURM_JOB_ID in `own`) nobody is asked.
+  explicit JobReport(Environment own);
+  JobReport(const JobReport&) = delete;
+  JobReport& operator=(const JobReport&) = delete;
+  JobReport(JobReport&&) = default;
+
+  /// Starts asking; the answer goes to evidence/job.txt.
+  void ask(const AttemptPaths& attempt, const Log& log);
+  /// Ends the question without its answer: the attempt's files are packed next.
+  void end();
+
+ private:
+  Environment environment_;
+  std::string job_;
+  pid_t scontrol_ = 0;  ///< a child that has not been waited for; 0: none
+};
 
 }  // namespace shardsweep::agent

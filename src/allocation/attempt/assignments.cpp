@@ -1,11 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "attempt/assignments.hpp"
 
+#include "text/pieces.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 
 namespace shardsweep {
+
+// Decision: A lead starts nothing that cannot end before its job does.
+
+namespace {}  // namespace
+
+bool WallTime::fits(double predicted_s) const {
+  if (!left_s) return true;
+  const double needed_s = predicted_s > 0 ? predicted_s * margin + grace_s : stop_before_end_s;
+  return needed_s <= *left_s - stop_before_end_s;
+}
+
+bool WallTime::is_up() const {
+  return left_s && *left_s <= stop_before_end_s;
+}
+
+WallTime wall_time_of(const AllocationSpec& spec, std::optional<double> left_s) {
+  return {left_s, spec.limits.time_margin, spec.grace_s, spec.limits.stop_before_end_s};
+}
+
+std::optional<JobEndAnswer> job_end_in(std::string_view text) {
+  const std::string_view word = trimmed(text);
+  // Ask again after "Unknown", which promises nothing: it is not in this list.
+  constexpr std::array<std::string_view, 5> never{
+      "NONE", "None", "UNLIMITED", "Unlimited", "INFINITE"};
+  if (std::find(never.begin(), never.end(), word) != never.end()) return JobEndAnswer{};
+  std::int64_t seconds = 0;
+  const char* end = word.data() + word.size();
+  const auto [stop, error] = std::from_chars(word.data(), end, seconds);
+  // Numbers outside 2001 to 5138 are no times in seconds.
+  constexpr std::int64_t earliest = 1'000'000'000;
+  constexpr std::int64_t latest = 100'000'000'000;
+  if (error != std::errc() || stop != end || seconds < earliest || seconds > latest)
+    return std::nullopt;
+  return JobEndAnswer{seconds * 1'000'000};
+}
 
 AssignmentNews Assignments::apply(const ToLead& line) {
   AssignmentNews news;
@@ -96,6 +135,50 @@ std::vector<AttemptId> Assignments::give_back_unfit(const WallTime& time) {
   }
   std::erase_if(queue_, [&](const Assign& one) { return !time.fits(one.predicted_s); });
   return unfit;
+}
+
+// Decision: An attempt without its program or without storage is `lost` and never charged: the
+// lead waits for both. `said_lines` keeps lines until they are written.
+
+namespace {
+
+constexpr double look_again_s = 1;
+// A program that is being installed is back within seconds.
+constexpr double first_pause_s = 5;
+constexpr int most_failed_starts = 3;
+
+}  // namespace
+
+void StartGate::note_end(const Ending& ending, double now_s) {
+  if (ending.outcome == Outcome::lost) doubted_ = true;
+  if (!ending.found_code.empty()) changed_ = ending.cause;
+  if (ending.start_error == 0) {
+    failed_starts_ = 0;
+    return;
+  }
+  last_failure_ = ending.cause;
+  start_again_s_ = now_s + first_pause_s * (1 << failed_starts_++);
+}
+
+std::string StartGate::start_fault() const {
+  if (!changed_.empty()) return changed_;
+  return failed_starts_ < most_failed_starts ? "" : "no program could be started: " + last_failure_;
+}
+
+bool StartGate::is_open(double now_s, const StorageLook& look, const GateNews& log) {
+  return now_s >= start_again_s_ && storage_works(now_s, look, log);
+}
+
+bool StartGate::storage_works(double now_s, const StorageLook& look, const GateNews& log) {
+  const bool shut = !fault_.empty();
+  if (shut && now_s < looked_at_s_ + look_again_s) return false;
+  looked_at_s_ = now_s;
+  const std::string fault = look(doubted_);
+  doubted_ = !fault.empty();
+  fault_ = fault.empty() ? "" : "no file could be written: " + fault;
+  if (!fault.empty() && !shut) log("starting no attempt for now: " + fault_);
+  if (fault.empty() && shut) log("starting attempts again: files can be written");
+  return fault.empty();
 }
 
 }  // namespace shardsweep

@@ -8,8 +8,8 @@
 // when no child is left it is over. Pure.
 #pragma once
 
+#include "attempt/gpu_use.hpp"
 #include "attempt/life.hpp"
-#include "attempt/pace.hpp"
 
 #include <shardsweep/protocol.hpp>
 #include <shardsweep/record.hpp>

@@ -3,6 +3,7 @@
 
 #include "attempt/container.hpp"
 #include "text/characters.hpp"
+#include "text/pieces.hpp"
 #include "text/secrets.hpp"
 
 #include <fmt/format.h>
@@ -117,18 +118,13 @@ std::vector<VariableOverride> overridden(const Variables& wanted, const Variable
 
 std::string describe(const std::vector<VariableOverride>& changes, const std::string& image,
     const std::vector<std::string>& secrets) {
-  std::string text;
-  for (std::size_t i = 0; i < changes.size() && i < most_named; ++i) {
-    const VariableOverride& one = changes[i];
-    text += text.empty() ? "" : "; ";
-    if (is_hidden(one.name, one.found, secrets) || is_hidden(one.name, one.wanted, secrets)) {
-      text += fmt::format("{} has another value than the sweep set", one.name);
-    } else {
-      text += fmt::format("{} is '{}', but the sweep set '{}'", one.name,
-          one_line(one.found, longest_named), one_line(one.wanted, longest_named));
-    }
-  }
-  if (changes.size() > most_named) text += fmt::format("; {} more", changes.size() - most_named);
+  const auto text_of = [&secrets](const VariableOverride& one) {
+    if (is_hidden(one.name, one.found, secrets) || is_hidden(one.name, one.wanted, secrets))
+      return fmt::format("{} has another value than the sweep set", one.name);
+    return fmt::format("{} is '{}', but the sweep set '{}'", one.name,
+        one_line(one.found, longest_named), one_line(one.wanted, longest_named));
+  };
+  const auto text = join_first(changes, most_named, "; ", text_of, "; ");
   return fmt::format(
       "the container overrides the environment: {} (image {}; its own variables, "
       "its start script or a hook of the site set it)",

@@ -5,8 +5,8 @@
 #pragma once
 
 #include "attempt/classify.hpp"
+#include "attempt/gpu_use.hpp"
 #include "attempt/hang.hpp"
-#include "attempt/pace.hpp"
 
 #include <shardsweep/protocol.hpp>
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "attempt/findings.hpp"
 
+#include "attempt/hang.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -61,12 +63,8 @@ bool Findings::may_be_told_next(double now_s) const {
 std::string Findings::with_early_exit(
     const std::string& why, const std::vector<int>& living) const {
   if (!early_exit_ || (measured_ && living.empty())) return why;
-  constexpr std::size_t most_named = 8;
-  std::string ranks = living.size() == 1 ? "rank " : "ranks ";
-  for (std::size_t i = 0; i < std::min(living.size(), most_named); ++i)
-    ranks += fmt::format("{}{}", i == 0 ? "" : ", ", living[i]);
-  if (living.empty()) ranks = "others";
-  if (living.size() > most_named) ranks += fmt::format(" and {} more", living.size() - most_named);
+  const std::string ranks =
+      living.empty() ? "others" : (living.size() == 1 ? "rank " : "ranks ") + list_of_ranks(living);
   const std::string left =
       measured_ ? fmt::format("rank {} exited 0", early_exit_->rank) : early_exit_->ending.cause;
   return fmt::format("{}, {} ran on: {}", left, ranks, why);

@@ -4,6 +4,8 @@
 // lead that is silent.
 #include "attempt/hang.hpp"
 
+#include "text/pieces.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,17 +18,9 @@ namespace {
 constexpr double patience_s = 1;
 constexpr std::size_t shown_ranks = 8;
 
-std::string list(const std::vector<std::int32_t>& ranks) {
-  std::string text;
-  for (std::size_t i = 0; i < std::min(ranks.size(), shown_ranks); ++i)
-    text += fmt::format("{}{}", i == 0 ? "" : ", ", ranks[i]);
-  if (ranks.size() > shown_ranks) text += fmt::format(" and {} more", ranks.size() - shown_ranks);
-  return text;
-}
-
 std::string ranks_on_nodes(const std::vector<std::int32_t>& ranks, std::int32_t ranks_per_node,
     const std::map<std::int32_t, std::string>& nodes) {
-  std::string text = (ranks.size() == 1 ? "rank " : "ranks ") + list(ranks);
+  std::string text = (ranks.size() == 1 ? "rank " : "ranks ") + list_of_ranks(ranks);
   std::vector<std::string> names;
   for (const std::int32_t rank : ranks) {
     const auto node = nodes.find(rank / std::max(ranks_per_node, 1));
@@ -41,6 +35,11 @@ std::string ranks_on_nodes(const std::vector<std::int32_t>& ranks, std::int32_t 
 }
 
 }  // namespace
+
+std::string list_of_ranks(const std::vector<std::int32_t>& ranks) {
+  const auto text_of = [](std::int32_t rank) { return std::to_string(rank); };
+  return join_first(ranks, shown_ranks, ", ", text_of);
+}
 
 bool HangQuestion::suspect(const Suspect& suspicion, double now_s) {
   if (asked_ && now_s - asked_at_s_ < patience_s) return false;
@@ -78,7 +77,7 @@ std::string accusation(const RecorderReading& reading, std::int32_t ranks_per_no
       });
   if (awaited == reading.waits.end()) return text;
   return text +
-      fmt::format(" ({} {} in {} {} {}, which it never entered)", list(awaited->waiting),
+      fmt::format(" ({} {} in {} {} {}, which it never entered)", list_of_ranks(awaited->waiting),
           awaited->waiting.size() == 1 ? "waits" : "wait", awaited->group, awaited->operation,
           awaited->sequence);
 }

@@ -14,6 +14,9 @@
 
 namespace shardsweep {
 
+/// `0, 1, 2 and 61 more`
+[[nodiscard]] std::string list_of_ranks(const std::vector<std::int32_t>& ranks);
+
 class HangQuestion {
  public:
   /// True if the nodes are to be asked now.

@@ -7,7 +7,6 @@
 
 #include "attempt/gpu_use.hpp"
 #include "attempt/node_verdict.hpp"
-#include "attempt/pace.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/duration.hpp>

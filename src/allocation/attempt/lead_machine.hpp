@@ -20,9 +20,7 @@
 #include "attempt/ended_attempt.hpp"
 #include "attempt/findings.hpp"
 #include "attempt/network_check.hpp"
-#include "attempt/on_nodes.hpp"
 #include "attempt/roster.hpp"
-#include "attempt/start_gate.hpp"
 
 #include <shardsweep/protocol.hpp>
 #include <shardsweep/result.hpp>

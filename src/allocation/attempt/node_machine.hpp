@@ -8,7 +8,7 @@
 
 #include "attempt/attempt_machine.hpp"
 #include "attempt/gpu_use.hpp"
-#include "attempt/learnt_limits.hpp"
+#include "attempt/watch.hpp"
 
 #include <shardsweep/protocol.hpp>
 #include <shardsweep/result.hpp>

@@ -6,9 +6,11 @@
 
 #include "attempt/classify.hpp"
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace shardsweep {
 
@@ -29,5 +31,13 @@ namespace shardsweep {
 /// where srun printed nothing.
 [[nodiscard]] Evidence evidence_of_no_step(
     std::string_view output, const std::string& why, Timestamp at);
+
+// What NCCL complains of in the log that it is asked for when a comm_error is tried again.
+// Pure.
+
+/// First `most` lines of a rank's NCCL log (NCCL_DEBUG=INFO) that warn or tell of an error. Each
+/// loses host, process, thread and device in front, and has at most 300 bytes. A line that repeats
+/// another is left out.
+[[nodiscard]] std::vector<std::string> nccl_complaints(std::string_view log, std::size_t most);
 
 }  // namespace shardsweep

@@ -154,8 +154,8 @@ Result<Nvml> Nvml::load(const std::filesystem::path& library) {
   }
   auto calls = std::make_unique<NvmlCalls>(opened);
   if (!calls->complete()) {
-    return fault(FaultKind::unavailable,
-        fmt::format("{} lacks functions that every NVML has", library.string()));
+    return fault(
+        FaultKind::unavailable, "{} lacks functions that every NVML has", library.string());
   }
   if (const Status status = calls->init(); status != ok)
     return calls->failed(library.string(), status);

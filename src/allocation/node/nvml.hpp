@@ -5,7 +5,7 @@
 // that has fallen off its bus, not come back: nothing but silence tells of that.
 #pragma once
 
-#include "attempt/pace.hpp"
+#include "attempt/gpu_use.hpp"
 
 #include <shardsweep/result.hpp>
 

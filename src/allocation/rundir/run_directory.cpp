@@ -7,16 +7,23 @@
 
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/fail_point.hpp>
+#include <shardsweep/removal.hpp>
+
+#include <fmt/format.h>
 
 #include <fcntl.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <memory>
+#include <system_error>
 
 namespace shardsweep {
+
 namespace {
 
 constexpr mode_t file_mode = 0644;
@@ -53,10 +60,6 @@ Result<std::size_t> read_at(
   }
   return done;
 }
-
-}  // namespace
-
-namespace {
 
 std::filesystem::path folder_above(const std::filesystem::path& path) {
   return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
@@ -309,6 +312,76 @@ void LineReader::pass_over_all_but(std::uint64_t bytes) {
   if (size <= offset_ || size - offset_ <= bytes) return;
   offset_ = size - bytes;
   overlong_ = true;  // most likely within a line
+}
+
+namespace fs = std::filesystem;
+
+void open_to_owner(const fs::path& path) {
+  struct stat info {};
+  if (::lstat(path.c_str(), &info) != 0) return;
+  const bool folder = S_ISDIR(info.st_mode);
+  if (!folder && !S_ISREG(info.st_mode)) return;
+  const mode_t needed = folder ? S_IRWXU : S_IRUSR;
+  const bool open = (info.st_mode & needed) == needed ||
+      ::fchmodat(AT_FDCWD, path.c_str(), (info.st_mode & 07777U) | needed, AT_SYMLINK_NOFOLLOW) ==
+          0;
+  if (!open || !folder) return;
+  std::error_code error;
+  for (fs::directory_iterator entry(path, error), end; !error && entry != end;
+       entry.increment(error))
+    open_to_owner(entry->path());
+}
+
+Result<void> remove_tree(const fs::path& path) {
+  std::error_code error;
+  fs::remove_all(path, error);
+  if (!error) return {};
+  open_to_owner(path);
+  fs::remove_all(path, error);
+  if (!error) return {};
+  return fault(FaultKind::unavailable, "cannot remove '{}': {}", path.string(), error.message());
+}
+
+Result<void> remove_attempt(const AttemptPaths& attempt) {
+  const auto folder = remove_tree(attempt.dir);
+  const auto pack = remove_tree(attempt.pack());
+  SHARDSWEEP_TRY(remove_tree(unfinished_pack(attempt)));
+  SHARDSWEEP_TRY(pack);
+  return folder;
+}
+
+Result<bool> claim_allocation(const AllocationPaths& allocation, const std::string& nonce) {
+  SHARDSWEEP_ASSIGN(const auto folder, CheckedFolder::open(allocation.dir));
+  const std::string claim = allocation.claim().filename().string();
+  const std::string own = claim + "." + nonce;
+  SHARDSWEEP_TRY(write_own_file(allocation.dir / own, nonce + "\n"));
+  // Count the names of our own file instead of trusting link(2): over NFSv3 a retransmitted request
+  // answers EEXIST to the one who made the link.
+  const int in = folder.descriptor();
+  errno = fail_point_error("rundir.claim");
+  const bool failed = errno != 0 || ::linkat(in, own.c_str(), in, claim.c_str(), 0) != 0;
+  const bool linked = !failed || errno == EEXIST;
+  const Fault why = errno_fault("cannot claim " + allocation.dir.string());
+  struct stat status {};
+  fail_point("rundir.claimed");
+  const bool known = ::fstatat(in, own.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0;
+  folder.remove(own);
+  if (!linked) return tl::unexpected(why);
+  if (!known) return errno_error("cannot stat " + (allocation.dir / own).string());
+  return status.st_nlink == 2;
+}
+
+Result<std::string> random_nonce() {
+  std::array<unsigned char, 16> bytes{};
+  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
+    return errno_error("cannot get random bytes");
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::string text;
+  for (const unsigned char byte : bytes) {
+    text += digits[byte >> 4U];
+    text += digits[byte & 15U];
+  }
+  return text;
 }
 
 }  // namespace shardsweep

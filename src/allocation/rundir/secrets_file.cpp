@@ -83,9 +83,9 @@ Result<Secrets> secrets_of(const AttemptSpec& spec) {
     const auto found = all.find(name);
     if (found == all.end())
       return fault(FaultKind::unavailable,
-          fmt::format("{} does not hold the value of {}: export that variable in your shell, then "
-                      "submit the sweep file again or run `shardsweep resume`",
-              spec.secrets_file, name));
+          "{} does not hold the value of {}: export that variable in your shell, then "
+          "submit the sweep file again or run `shardsweep resume`",
+          spec.secrets_file, name);
     wanted.insert(*found);
   }
   return wanted;

@@ -2,10 +2,15 @@
 // What this machine calls itself.
 #pragma once
 
+#include <shardsweep/result.hpp>
+
 #include <string>
 
 namespace shardsweep {
 
 [[nodiscard]] std::string host_name();
+
+/// A TCP port of this host that was free a moment ago. Faults (unavailable): there is none.
+[[nodiscard]] Result<int> free_port();
 
 }  // namespace shardsweep

@@ -30,6 +30,13 @@ std::string name_by_id() {
 
 }  // namespace
 
+std::vector<std::string> own_environment() {
+  std::vector<std::string> entries;
+  for (char** entry = environ; *entry != nullptr; ++entry)
+    entries.emplace_back(*entry);
+  return entries;
+}
+
 const std::string& user_name() {
   static const std::string name = [] {
     std::string listed = name_in_file("/etc/passwd", ::getuid());

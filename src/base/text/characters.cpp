@@ -8,6 +8,7 @@
 #include <algorithm>
 
 namespace shardsweep {
+
 namespace {
 
 constexpr std::size_t longest_name = 64;
@@ -130,6 +131,17 @@ bool is_var_name(std::string_view text) {
   if (text.empty() || text.size() > longest_name || !is_lower(text[0])) return false;
   return std::all_of(
       text.begin(), text.end(), [](char c) { return is_lower(c) || is_digit(c) || c == '_'; });
+}
+
+std::string without_escapes(std::string_view text) {
+  std::string plain;
+  for (auto at = text.find('\x1b'); at != std::string_view::npos; at = text.find('\x1b')) {
+    plain += text.substr(0, at);
+    text.remove_prefix(at + 1);
+    if (!text.starts_with('[')) continue;
+    text.remove_prefix(std::min(text.find_first_not_of("0123456789;?", 1), text.size() - 1) + 1);
+  }
+  return plain.append(text);
 }
 
 }  // namespace shardsweep

@@ -43,4 +43,21 @@ inline constexpr std::string_view name_rule =
 /// [a-z][a-z0-9_]*, at most 64 characters.
 [[nodiscard]] bool is_var_name(std::string_view text);
 
+// Output of a terminal as plain text.
+
+/// Removes colours and other escape sequences (ESC [ … letter).
+[[nodiscard]] std::string without_escapes(std::string_view text);
+
+// Words as a POSIX shell reads them.
+
+/// In single quotes, whatever is in it.
+[[nodiscard]] inline std::string shell_quoted(std::string_view text) {
+  std::string quoted = "'";
+  for (const char c : text) {
+    if (c == '\'') quoted += "'\\'";
+    quoted += c;
+  }
+  return quoted + "'";
+}
+
 }  // namespace shardsweep

@@ -19,8 +19,9 @@ namespace {
 
 using Computed = std::variant<std::int64_t, std::string>;
 
-tl::unexpected<Fault> refuse(std::string what) {
-  return fault(FaultKind::invalid_input, std::move(what));
+template <class... Values>
+tl::unexpected<Fault> refuse(fmt::format_string<Values...> what, Values&&... values) {
+  return fault(FaultKind::invalid_input, fmt::format(what, std::forward<Values>(values)...));
 }
 
 bool begins_name(char c) {
@@ -63,11 +64,11 @@ Result<std::int64_t> arithmetic(std::string_view sign, std::int64_t a, std::int6
   } else if (sign == "*") {
     fits = !__builtin_mul_overflow(a, b, &out);
   } else {
-    if (b == 0) return refuse(fmt::format("{} {} 0 has no value", a, sign));
+    if (b == 0) return refuse("{} {} 0 has no value", a, sign);
     fits = a != std::numeric_limits<std::int64_t>::min() || b != -1;
     if (fits) out = sign == "/" ? a / b : a % b;
   }
-  if (!fits) return refuse(fmt::format("{} {} {} is too large", a, sign, b));
+  if (!fits) return refuse("{} {} {} is too large", a, sign, b);
   return out;
 }
 
@@ -77,12 +78,10 @@ class Reader {
 
   Result<Computed> read() {
     if (text_.size() > longest_computed)
-      return refuse(
-          fmt::format("it has {} bytes, at most {} are allowed", text_.size(), longest_computed));
+      return refuse("it has {} bytes, at most {} are allowed", text_.size(), longest_computed);
     SHARDSWEEP_ASSIGN(auto value, binary(0));
     skip_blanks();
-    if (at_ < text_.size())
-      return refuse(fmt::format("{} is not expected {}", in_quotes(next_word()), place()));
+    if (at_ < text_.size()) return refuse("{} is not expected {}", in_quotes(next_word()), place());
     return value;
   }
   std::vector<std::string_view>& names() { return names_; }
@@ -150,7 +149,7 @@ class Reader {
     skip_blanks();
     if (at_ >= text_.size())
       return refuse(
-          text_.empty() ? "it is empty" : fmt::format("something is missing {}", place()));
+          "{}", text_.empty() ? "it is empty" : fmt::format("something is missing {}", place()));
     const char c = text_[at_];
     if (c == '(') return in_brackets();
     if (c == '-') return minus();
@@ -158,7 +157,7 @@ class Reader {
     const std::string_view word = next_word();
     if (is_digit(c)) return literal(word);
     if (begins_name(c)) return name(word);
-    return refuse(fmt::format("{} is not expected {}", in_quotes(word), place()));
+    return refuse("{} is not expected {}", in_quotes(word), place());
   }
 
   Result<void> deeper() {
@@ -171,8 +170,7 @@ class Reader {
     SHARDSWEEP_ASSIGN(auto value, binary(0));
     --depth_;
     skip_blanks();
-    if (at_ >= text_.size() || text_[at_] != ')')
-      return refuse(fmt::format("a ')' is missing {}", place()));
+    if (at_ >= text_.size() || text_[at_] != ')') return refuse("a ')' is missing {}", place());
     ++at_;
     return value;
   }
@@ -188,18 +186,17 @@ class Reader {
   Result<Computed> quoted() {
     const auto end = text_.find('\'', at_ + 1);
     if (end == std::string_view::npos)
-      return refuse(fmt::format("a ' is missing {}", in_quotes(text_.substr(at_))));
+      return refuse("a ' is missing {}", in_quotes(text_.substr(at_)));
     Computed word = std::string(text_.substr(at_ + 1, end - at_ - 1));
     at_ = end + 1;
     return word;
   }
   Result<Computed> literal(std::string_view word) {
     const auto value = number_from<std::int64_t>(word);
-    if (!value)
-      return refuse(fmt::format("{} does not fit into a 64-bit integer", in_quotes(word)));
+    if (!value) return refuse("{} does not fit into a 64-bit integer", in_quotes(word));
     at_ += word.size();
     if (at_ < text_.size() && text_[at_] == '.')
-      return refuse(fmt::format("only whole numbers are allowed, {}", place()));
+      return refuse("only whole numbers are allowed, {}", place());
     return Computed(*value);
   }
   Result<Computed> name(std::string_view word) {
@@ -208,32 +205,31 @@ class Reader {
     if (is_word(word, "false")) return Computed(std::int64_t{0});
     if (is_word(word, "and") || is_word(word, "or") || is_word(word, "not")) {
       at_ -= word.size();
-      return refuse(fmt::format("{} is not expected {}", in_quotes(word), place()));
+      return refuse("{} is not expected {}", in_quotes(word), place());
     }
     if (at_ < text_.size() && text_[at_] == '(')
-      return refuse(fmt::format("functions such as {} are not supported", in_quotes(word)));
+      return refuse("functions such as {} are not supported", in_quotes(word));
     if (!is_computing()) {
       names_.push_back(word);
       return Computed(std::int64_t{1});
     }
     const auto text = (*text_of_)(word);
-    if (!text) return refuse(fmt::format("{} has no value", in_quotes(word)));
+    if (!text) return refuse("{} has no value", in_quotes(word));
     return value_of(*text);
   }
 
   [[nodiscard]] Result<std::int64_t> number(const Computed& value, std::string_view sign) const {
     if (const auto* integer = std::get_if<std::int64_t>(&value)) return *integer;
     if (!is_computing()) return 1;
-    return refuse(fmt::format("{} is not a number, and {} needs one",
-        in_quotes(std::get<std::string>(value)), in_quotes(sign)));
+    return refuse("{} is not a number, and {} needs one", in_quotes(std::get<std::string>(value)),
+        in_quotes(sign));
   }
   [[nodiscard]] Result<Computed> applied(
       std::string_view sign, const Computed& a, const Computed& b) const {
     if (!is_computing()) return Computed(std::int64_t{1});
     const bool compares = sign.find_first_of("=<>") != std::string_view::npos;
     if (compares && a.index() != b.index())
-      return refuse(
-          fmt::format("{} {} {} compares a word with a number", text_of(a), sign, text_of(b)));
+      return refuse("{} {} {} compares a word with a number", text_of(a), sign, text_of(b));
     if (compares) return Computed(std::int64_t{compare(sign, a, b)});
     SHARDSWEEP_ASSIGN(const auto left, number(a, sign));
     SHARDSWEEP_ASSIGN(const auto right, number(b, sign));

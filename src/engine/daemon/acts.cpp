@@ -202,9 +202,8 @@ std::optional<CheckOrder> Acts::check_order(const AllocationRow& allocation) {
 Result<void> Acts::write_script(const AllocationRow& allocation) {
   const SweepRow* sweep = world_.sweep(allocation.sweep);
   if (sweep == nullptr)
-    return fault(FaultKind::corrupt,
-        fmt::format("the database has allocation {}, but not its sweep {}", allocation.id,
-            allocation.sweep));
+    return fault(FaultKind::corrupt, "the database has allocation {}, but not its sweep {}",
+        allocation.id, allocation.sweep);
   SHARDSWEEP_ASSIGN(const SweepContext* context, sweeps_.context_of(*sweep));
   const AllocationPaths paths{allocation.dir};
   SHARDSWEEP_ASSIGN(const TemplateValues values,

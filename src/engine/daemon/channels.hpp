@@ -4,9 +4,13 @@
 #pragma once
 
 #include "daemon/parts.hpp"
+#include "fleet/control.hpp"
 
 #include <shardsweep/allocation_files.hpp>
+#include <shardsweep/home.hpp>
 #include <shardsweep/rows.hpp>
+
+#include <fmt/format.h>
 
 #include <chrono>
 #include <cstdint>
@@ -59,5 +63,16 @@ class Channels {
   std::int64_t epoch_ = 0;
   std::map<AllocationId, Channel> channels_;
 };
+
+// Where the attempts of controls lie.
+
+[[nodiscard]] inline AttemptPaths control_paths(
+    const Home& home, const AllocationRow& allocation, ControlTime time) {
+  return {home.attempts() / fmt::format("control.{}.{}", allocation.token, word_of(time))};
+}
+
+[[nodiscard]] inline std::string control_nonce(const AllocationRow& allocation, ControlTime time) {
+  return fmt::format("{}-control-{}", allocation.token, word_of(time));
+}
 
 }  // namespace shardsweep

@@ -10,7 +10,7 @@
 #include "daemon/jobs.hpp"
 #include "daemon/outside.hpp"
 #include "daemon/stops.hpp"
-#include "fleet/samples.hpp"
+#include "fleet/row_rules.hpp"
 
 #include <chrono>
 #include <cstdint>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/deciding.hpp"
 
-#include "fleet/alive.hpp"
+#include "fleet/allocation.hpp"
 #include "fleet/nodes.hpp"
 #include "plan/proof.hpp"
 #include "sweep/opening_hours.hpp"
@@ -20,8 +20,8 @@ namespace shardsweep {
 
 void Deciding::decide() {
   take_time();
-  if (!all_decided()) final_rounds_.plan();
-  remeasuring_.plan();
+  if (!all_decided()) more_runs_.plan_behind_cells();
+  more_runs_.plan_again();
   // If nothing is new, only the clock calls for a decision: a probe is due, or a budget is used up.
   const bool due = !all_decided() || probe_is_due(world_, parts_.clock.now());
   const bool stale = has_stale_budget();

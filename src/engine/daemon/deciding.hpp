@@ -2,8 +2,7 @@
 // When there is something to decide, and over what: the world, what sites have told, the hours.
 #pragma once
 
-#include "daemon/final_rounds.hpp"
-#include "daemon/remeasuring.hpp"
+#include "daemon/more_runs.hpp"
 #include "daemon/sites.hpp"
 #include "fleet/decide.hpp"
 
@@ -19,15 +18,14 @@ class Deciding {
         world_(world),
         sweeps_(sweeps),
         sites_(sites),
-        final_rounds_(parts, world, sweeps),
-        remeasuring_(parts, world, sweeps) {}
+        more_runs_(parts, world, sweeps) {}
 
   /// Decides again if something is new. The same world always gives the same decision.
   void decide();
   /// Decides for this sweep alone: points for somebody who measures them outside.
   void hand_out(SweepId sweep, const HandOut& wanted);
   /// Rows were read anew.
-  void look_at_all() { final_rounds_.look_at_all(); }
+  void look_at_all() { more_runs_.look_at_all(); }
   /// True if nothing changed since the last decision.
   [[nodiscard]] bool all_decided() const { return decided_ == over_now(); }
 
@@ -48,8 +46,7 @@ class Deciding {
   World& world_;
   Sweeps& sweeps_;
   Sites& sites_;
-  FinalRounds final_rounds_;
-  Remeasuring remeasuring_;
+  MoreRuns more_runs_;
   Over decided_;
   std::map<SweepId, bool> open_;  ///< sweeps that limits.hours left open at the last decision
   std::uint64_t hours_ = 1;       ///< grows where hours begin or end

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/desk.hpp"
 
-#include "fleet/alive.hpp"
+#include "fleet/allocation.hpp"
 #include "fleet/nodes.hpp"
 #include "fleet/starts.hpp"
 #include "fleet/trial_change.hpp"
@@ -387,7 +387,7 @@ Result<Answer> RequestDesk::serve_forget(const Request& request) {
     SHARDSWEEP_ASSIGN(const bool known, knows(name));
     if (!known)
       return fault(FaultKind::invalid_input,
-          fmt::format("no imported file is named {} (see shardsweep knowledge)", in_quotes(name)));
+          "no imported file is named {} (see shardsweep knowledge)", in_quotes(name));
   }
   for (const std::string& name : request.names)
     world_.record(ForgetKnowledge{name, parts_.clock.now()});
@@ -401,9 +401,9 @@ Result<Answer> RequestDesk::serve_clear_node(const Request& request) {
     const NodeRow* node = world_.node(name);
     if (node == nullptr) {
       return fault(FaultKind::invalid_input,
-          fmt::format("nothing is held against node '{}', so there is nothing to clear (see "
-                      "shardsweep nodes)",
-              name));
+          "nothing is held against node '{}', so there is nothing to clear (see "
+          "shardsweep nodes)",
+          name);
     }
     clear_node({world_, parts_.clock.now()}, *node, request.from);
     ++answer.counts["nodes"];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/leads.hpp"
 
-#include "daemon/controls.hpp"
+#include "daemon/channels.hpp"
 #include "fleet/control.hpp"
 #include "fleet/silence.hpp"
 #include "fleet/starts.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/order_writer.hpp"
 
-#include "daemon/controls.hpp"
+#include "daemon/channels.hpp"
 #include "fleet/decide.hpp"
 #include "fleet/nodes.hpp"
 #include "predict/memory.hpp"

@@ -79,9 +79,9 @@ Result<void> check_asked(const HandOut& asked) {
     return fault(FaultKind::invalid_input, "next: --lease takes 1 s to 30 d.");
   if (!asked.worker.empty() && !is_worker_name(asked.worker))
     return fault(FaultKind::invalid_input,
-        fmt::format("next: {} is not a valid name for --as; use letters, digits and '._-', at most "
-                    "32, and begin with a letter or digit.",
-            in_quotes(asked.worker)));
+        "next: {} is not a valid name for --as; use letters, digits and '._-', at most "
+        "32, and begin with a letter or digit.",
+        in_quotes(asked.worker));
   return {};
 }
 
@@ -108,18 +108,18 @@ Result<const SweepRow*> Outside::sweep_named(const std::string& name) const {
   const auto found = std::find_if(world_.sweeps().begin(), world_.sweeps().end(),
       [&](const auto& entry) { return entry.second.name == name; });
   if (found == world_.sweeps().end())
-    return fault(FaultKind::invalid_input, fmt::format("there is no sweep {}", in_quotes(name)));
+    return fault(FaultKind::invalid_input, "there is no sweep {}", in_quotes(name));
   const SweepRow& sweep = found->second;
   if (sweep.backend != Backend::outside)
     return fault(FaultKind::invalid_input,
-        fmt::format("'{}' is measured by shardsweep itself (backend {}). To hand its "
-                    "points out, submit it with --backend outside.",
-            name, word_of(sweep.backend)));
+        "'{}' is measured by shardsweep itself (backend {}). To hand its "
+        "points out, submit it with --backend outside.",
+        name, word_of(sweep.backend));
   if (sweeps_.is_apart(sweep.id))
     return fault(FaultKind::unavailable,
-        fmt::format("'{}' has stopped the daemon and is held apart; 'shardsweep resume "
-                    "{}' tries it again",
-            name, name));
+        "'{}' has stopped the daemon and is held apart; 'shardsweep resume "
+        "{}' tries it again",
+        name, name);
   return &sweep;
 }
 
@@ -155,8 +155,8 @@ Result<Answer> Outside::next(const Request& request) {
   }
   if (!asked.trial.empty() && given.empty())
     return fault(FaultKind::invalid_input,
-        fmt::format(
-            "next: '{}' has no waiting trial called {}", sweep->name, in_quotes(asked.trial)));
+
+        "next: '{}' has no waiting trial called {}", sweep->name, in_quotes(asked.trial));
   for (const auto& [nodes, queue] : world_.index().waiting(sweep->id))
     all.waiting += queue.size();
   all.state = state_text(*sweep, all);
@@ -317,8 +317,8 @@ Result<const TrialRow*> Outside::adopt_trial_of(
 Result<Answer> Outside::record_late(const std::string& id, const OutsideResult& result) {
   SHARDSWEEP_ASSIGN(const auto known, known_attempt(id));
   if (!known)
-    return fault(FaultKind::invalid_input,
-        fmt::format("no point that was handed out has the id {}", in_quotes(id)));
+    return fault(
+        FaultKind::invalid_input, "no point that was handed out has the id {}", in_quotes(id));
   const bool late = known->source == SaidBy::daemon;
   if (!late || known->measured)
     return Answer{
@@ -348,8 +348,8 @@ Result<Answer> Outside::record_anew(const OutsideAttempt& late, const OutsideRes
     const AttemptRow& attempt = world_.attempts().at(id);
     if (attempt.state != State::ended) return record_open(attempt, result);
   }
-  return fault(FaultKind::unavailable,
-      fmt::format("{} could not be handed out again; record it once more", in_quotes(late.slug)));
+  return fault(FaultKind::unavailable, "{} could not be handed out again; record it once more",
+      in_quotes(late.slug));
 }
 
 void Outside::keep_beside(const std::string& id, const OutsideAttempt& late,

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/sites.hpp"
 
-#include "fleet/alive.hpp"
 #include "fleet/allocation.hpp"
 
 #include <algorithm>

@@ -4,7 +4,7 @@
 #include "fleet/control.hpp"
 
 #include "attempt/node_verdict.hpp"
-#include "fleet/alive.hpp"
+#include "fleet/allocation.hpp"
 #include "fleet/nodes.hpp"
 #include "fleet/trial_change.hpp"
 #include "plan/grid.hpp"
@@ -145,8 +145,8 @@ Result<Point> layout_point(const SweepSpec& sweep, PartialPoint control, std::in
   const Layout& layout = at.point.layout;
   if (at.gap != Gap::none || layout.world() != at.point.gpus) {
     return fault(FaultKind::invalid_input,
-        fmt::format(
-            "the control's layout does not fit {} ranks and the global batch", at.point.gpus));
+
+        "the control's layout does not fit {} ranks and the global batch", at.point.gpus);
   }
   return at.point;
 }

@@ -5,6 +5,7 @@
 
 #include "fleet/world.hpp"
 
+#include <shardsweep/side_run.hpp>
 #include <shardsweep/store.hpp>
 #include <shardsweep/sweep.hpp>
 
@@ -52,5 +53,14 @@ void end_final(World& world, const TrialRow& trial, Timestamp now, const std::st
 /// Allocation for this run: the one that has the finals of its node count, else the oldest one that
 /// takes work. 0: there is none.
 [[nodiscard]] AllocationId home_of_finals(const World& world, const TrialRow& trial);
+
+// Which side runs are due: pure. They come when the ranking of their cell is done, behind all
+// other runs on as many nodes, so that no measured run waits for one.
+
+/// Runs due in cells that wait for no measurement: a profile of the winner, and snapshots of its
+/// layouts that ran out of memory (most_snapshots). A run is made once, however it ended. A later
+/// winner gets a profile of its own.
+[[nodiscard]] std::vector<NewFinal> due_side_runs(
+    const std::vector<FinalsRow>& rows, const Measure& measure, const SideRuns& wanted);
 
 }  // namespace shardsweep

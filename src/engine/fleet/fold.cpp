@@ -4,7 +4,6 @@
 
 #include "fleet/allocation.hpp"
 #include "fleet/control.hpp"
-#include "fleet/fold_rows.hpp"
 #include "fleet/nodes.hpp"
 #include "fleet/stragglers.hpp"
 #include "fleet/trial_change.hpp"

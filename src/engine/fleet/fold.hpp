@@ -20,6 +20,9 @@ struct Fold {
   Timestamp now;
 };
 
+/// Records an event; adds the time, and the sweep of its trial or allocation.
+void add_event(Fold fold, AddEvent event);
+
 /// One line of an allocation's from_lead. `records` is needed for Ended: what the runner
 /// recorded.
 void fold_line(Fold fold, const Policy& policy, AllocationId allocation, const FromLead& line,

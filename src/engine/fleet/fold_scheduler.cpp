@@ -2,7 +2,7 @@
 // The scheduler's answers folded into the world.
 #include "fleet/allocation.hpp"
 #include "fleet/finals.hpp"
-#include "fleet/fold_rows.hpp"
+#include "fleet/fold.hpp"
 #include "fleet/nodes.hpp"
 #include "slurm/words/submission.hpp"
 

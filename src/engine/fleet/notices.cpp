@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fleet/notices.hpp"
 
-#include "fleet/alive.hpp"
+#include "fleet/allocation.hpp"
 #include "fleet/nodes.hpp"
 #include "fleet/starts.hpp"
 

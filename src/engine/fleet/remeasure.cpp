@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fleet/remeasure.hpp"
 
-#include "answer/leaders.hpp"
+#include "answer/answer.hpp"
 #include "answer/series.hpp"
 #include "sweep/layout_text.hpp"
 #include "text/content_hash.hpp"

@@ -107,8 +107,7 @@ class Decision {
 
   Result<Steps> make() {
     if (takes_sweeps_alone() && selected_.sweeps.size() < request_.names.size())
-      return fault(FaultKind::invalid_input,
-          fmt::format("{} takes names of sweeps, not of trials.", word()));
+      return fault(FaultKind::invalid_input, "{} takes names of sweeps, not of trials.", word());
     for (const auto& [id, sweep] : sweeps_) {
       if (!concerns(sweep) || passes_over(sweep)) continue;
       const SweepRule rule = sweep_rule(action_for(sweep.id), stage(sweep));
@@ -190,9 +189,9 @@ class Decision {
     if (effect == TrialEffect::unchanged) return {};
     if (effect == TrialEffect::refuse)
       return fault(FaultKind::invalid_input,
-          fmt::format("{} has not ended. Cancel its sweep first: `shardsweep cancel "
-                      "{}`.",
-              trial.slug, name_of(trial.sweep)));
+          "{} has not ended. Cancel its sweep first: `shardsweep cancel "
+          "{}`.",
+          trial.slug, name_of(trial.sweep));
     const CancelledBy by = effect != TrialEffect::end ? CancelledBy::nobody
         : action == Action::cancel                    ? CancelledBy::sweep
                                                       : CancelledBy::name;
@@ -289,9 +288,9 @@ class Decision {
       const SweepContents& has = contents_.at(step.id);
       if (has.live > 0)
         return fault(FaultKind::invalid_input,
-            fmt::format("delete: {} of its attempts and jobs have not ended yet. Try "
-                        "again when `shardsweep status` shows none running.",
-                has.live));
+            "delete: {} of its attempts and jobs have not ended yet. Try "
+            "again when `shardsweep status` shows none running.",
+            has.live);
       steps_.counts["trials"] += has.trials;
       steps_.counts["attempts"] += has.attempts;
       steps_.counts["measurements"] += has.measurements;
@@ -355,7 +354,7 @@ Result<void> check_scope(const Request& request) {
   const std::string_view word = word_of(request.verb);
   const bool named = !request.names.empty();
   const auto wrong = [&](std::string_view why) -> Result<void> {
-    return fault(FaultKind::invalid_input, fmt::format("{}: {}", word, why));
+    return fault(FaultKind::invalid_input, "{}: {}", word, why);
   };
   if (named && request.all) return wrong("give names or --all, not both.");
   if (!request.where.empty() && is_blank(request.where))

@@ -148,14 +148,14 @@ Result<void> end_holder(const LeaseHolder& holder) {
   constexpr int wait_ms = 5'000;
   if (holder.host != host_name()) {
     return fault(FaultKind::busy,
-        fmt::format("pid {} on {} is writing to the database. End it "
-                    "on that host, then use --take-over again.",
-            holder.pid, holder.host));
+        "pid {} on {} is writing to the database. End it "
+        "on that host, then use --take-over again.",
+        holder.pid, holder.host);
   }
   if (!may_live(holder)) return {};
   if (!end_process({static_cast<pid_t>(holder.pid), holder.pid_start, ""}, wait_ms)) {
-    return fault(FaultKind::busy,
-        fmt::format("pid {} is writing to the database and cannot be ended", holder.pid));
+    return fault(
+        FaultKind::busy, "pid {} is writing to the database and cannot be ended", holder.pid);
   }
   return {};
 }

@@ -7,11 +7,13 @@
 #include <shardsweep/fail_point.hpp>
 #include <shardsweep/home.hpp>
 #include <shardsweep/log.hpp>
+#include <shardsweep/requests.hpp>
 
 #include <fmt/format.h>
 
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -27,6 +29,7 @@
 #include <vector>
 
 namespace shardsweep {
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -39,10 +42,10 @@ std::string environment(const char* name) {
 /// Fault for a folder that is closed: only its owner knows whether it has a database.
 tl::unexpected<Fault> closed_folder(const fs::path& file) {
   return fault(FaultKind::unavailable,
-      fmt::format("{}: you may not enter its folder. Ask its owner for a copy made by "
-                  "`shardsweep export copy.db`, or name a database of your own with "
-                  "--db.",
-          file.string()));
+      "{}: you may not enter its folder. Ask its owner for a copy made by "
+      "`shardsweep export copy.db`, or name a database of your own with "
+      "--db.",
+      file.string());
 }
 
 /// True if another user owns it. The same user may have another number in `folder`; a folder
@@ -96,44 +99,40 @@ Result<void> check_database(const fs::path& file) {
   }
   if (!S_ISREG(status.st_mode))
     return fault(FaultKind::rejected,
-        fmt::format("'{}' is not a regular file: --db and SHARDSWEEP_DB name the file that "
-                    "results are kept in.",
-            file.string()));
+        "'{}' is not a regular file: --db and SHARDSWEEP_DB name the file that "
+        "results are kept in.",
+        file.string());
   if (status.st_uid != ::geteuid() && ::access(file.c_str(), W_OK) != 0) {
     return fault(FaultKind::unavailable,
-        fmt::format("{}: only its owner may change it. Ask for a copy made by "
-                    "`shardsweep export copy.db`, or name a database of your own "
-                    "with --db.",
-            file.string()));
+        "{}: only its owner may change it. Ask for a copy made by "
+        "`shardsweep export copy.db`, or name a database of your own "
+        "with --db.",
+        file.string());
   }
   // The owner matters more than the mode: whoever can write the database decides which programs our
   // daemon runs.
   if (is_anothers(status, file.has_parent_path() ? file.parent_path() : ".", true))
     return fault(FaultKind::rejected,
-        fmt::format("the database '{}' belongs to another user (uid {}), who could run "
-                    "programs as you through it. Use a --db of your own.",
-            file.string(), status.st_uid));
+        "the database '{}' belongs to another user (uid {}), who could run "
+        "programs as you through it. Use a --db of your own.",
+        file.string(), status.st_uid);
   // SQLite keeps a journal for each name, and a daemon of each runs every trial.
   if (status.st_nlink > 1)
     return fault(FaultKind::rejected,
-        fmt::format("the database '{}' has {} names (hard links): daemons of two names "
-                    "would run each trial twice. Remove the other names; "
-                    "'find FOLDER -samefile {}' lists those in a folder.",
-            file.string(), status.st_nlink, file.string()));
+        "the database '{}' has {} names (hard links): daemons of two names "
+        "would run each trial twice. Remove the other names; "
+        "'find FOLDER -samefile {}' lists those in a folder.",
+        file.string(), status.st_nlink, file.string());
   SHARDSWEEP_TRY(check_companions(file));
   SHARDSWEEP_TRY(close_database(file));
   constexpr std::string_view first = "SQLite format 3";
   const std::string begin = beginning_of(file, status, first.size());
   if (begin.empty() || begin == first) return {};
   return fault(FaultKind::invalid_input,
-      fmt::format("{} is not a database. --db and SHARDSWEEP_DB name the file that "
-                  "results are kept in.",
-          file.string()));
+      "{} is not a database. --db and SHARDSWEEP_DB name the file that "
+      "results are kept in.",
+      file.string());
 }
-
-}  // namespace
-
-namespace {
 
 /// Requests, orders and records are JSON and name files below it.
 Result<void> check_text(const fs::path& database) {
@@ -143,9 +142,9 @@ Result<void> check_text(const fs::path& database) {
     const std::size_t length = character_length(rest);
     if (length == 0)
       return fault(FaultKind::invalid_input,
-          fmt::format("the database's path {} is not valid UTF-8, which its files need. Set --db "
-                      "or SHARDSWEEP_DB to another path.",
-              in_quotes(path)));
+          "the database's path {} is not valid UTF-8, which its files need. Set --db "
+          "or SHARDSWEEP_DB to another path.",
+          in_quotes(path));
     rest.remove_prefix(length);
   }
   return {};
@@ -159,9 +158,9 @@ Result<void> check_link(const fs::path& database) {
   if (link.st_uid == ::geteuid() || link.st_uid == 0) return {};
   if (::stat(database.c_str(), &target) == 0 && target.st_uid == link.st_uid) return {};
   return fault(FaultKind::rejected,
-      fmt::format("'{}' is a link that another user (uid {}) has made, to a file that is "
-                  "not theirs. Name the database itself with --db.",
-          database.string(), link.st_uid));
+      "'{}' is a link that another user (uid {}) has made, to a file that is "
+      "not theirs. Name the database itself with --db.",
+      database.string(), link.st_uid);
 }
 
 }  // namespace
@@ -189,14 +188,13 @@ Result<Home> find_home(const std::string& db_option) {
   }
   const fs::path absolute = fs::absolute(database, error);
   if (error) {
-    return fault(FaultKind::invalid_input,
-        fmt::format("database '{}': {}", database.string(), error.message()));
+    return fault(FaultKind::invalid_input, "database '{}': {}", database.string(), error.message());
   }
   if (fs::is_directory(absolute, error)) {
     return fault(FaultKind::invalid_input,
-        fmt::format("'{}' is a folder, and --db and SHARDSWEEP_DB name a file: write "
-                    "'{}', or set SHARDSWEEP_HOME",
-            database.string(), (database / "shardsweep.db").string()));
+        "'{}' is a folder, and --db and SHARDSWEEP_DB name a file: write "
+        "'{}', or set SHARDSWEEP_HOME",
+        database.string(), (database / "shardsweep.db").string());
   }
   return Home{absolute.lexically_normal()};
 }
@@ -210,8 +208,8 @@ Result<void> make_home(const Home& home) {
   const fs::path above = home.database.parent_path();
   if (fs::create_directories(above, error)) fs::permissions(above, fs::perms::owner_all, error);
   if (error)
-    return fault(FaultKind::unavailable,
-        fmt::format("cannot make folder '{}': {}", above.string(), error.message()));
+    return fault(
+        FaultKind::unavailable, "cannot make folder '{}': {}", above.string(), error.message());
   // Requests in them are obeyed with this user's rights, scripts in them run as this user, and
   // logs and environments of attempts are the user's own business.
   for (const fs::path& folder : {home.dir(), home.requests(), home.answers(), home.inbox(),
@@ -275,6 +273,27 @@ Result<Installation> find_installation() {
     return fault(FaultKind::unavailable, "cannot read /proc/self/exe: " + error.message());
   }
   return installation_of(self);
+}
+
+RequestWatch::RequestWatch(const Home& home)
+    : descriptor_(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK)) {
+  // A request appears by being renamed into place.
+  if (descriptor_ < 0 ||
+      ::inotify_add_watch(descriptor_, home.requests().c_str(), IN_MOVED_TO | IN_ONLYDIR) >= 0)
+    return;
+  ::close(descriptor_);
+  descriptor_ = -1;
+}
+
+RequestWatch::~RequestWatch() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+void RequestWatch::clear() {
+  if (descriptor_ < 0) return;
+  std::array<char, 4096> events{};
+  while (::read(descriptor_, events.data(), events.size()) > 0) {
+  }
 }
 
 }  // namespace shardsweep

@@ -102,7 +102,7 @@ Result<Request> request_from(const std::string& id, const std::string& text) {
     const auto word = json.at("verb").get<std::string>();
     const auto verb = from_word<Verb>(word);
     if (!verb) {
-      return fault(FaultKind::invalid_input, fmt::format("unknown verb {}", in_quotes(word)));
+      return fault(FaultKind::invalid_input, "unknown verb {}", in_quotes(word));
     }
     request.verb = *verb;
     request.names = json.at("names").get<std::vector<std::string>>();
@@ -148,8 +148,7 @@ std::string dump(const Json& json) {
 /// `error`: of the disk, as a test asks for it; 0: none.
 Result<void> write_where_possible(int error, const fs::path& file, const std::string& text) {
   if (error == 0) return write_own_file(file, text);
-  return fault(FaultKind::unavailable,
-      fmt::format("cannot write {}: {}", file.string(), std::strerror(error)));
+  return fault(FaultKind::unavailable, "cannot write {}: {}", file.string(), std::strerror(error));
 }
 
 void remove_quietly(const fs::path& file) {
@@ -193,7 +192,7 @@ Result<Answer> decode_answer(const std::string& id, const std::string& text) {
     }
     return answer;
   } catch (const Json::exception& error) {
-    return fault(FaultKind::corrupt, fmt::format("not an answer: {}", one_line(error.what(), 200)));
+    return fault(FaultKind::corrupt, "not an answer: {}", one_line(error.what(), 200));
   }
 }
 
@@ -228,8 +227,8 @@ Result<std::vector<PendingRequest>> pending_requests(const Home& home) {
     if (is_id(id)) ids.push_back(id);
   }
   if (error) {
-    return fault(FaultKind::unavailable,
-        fmt::format("cannot list '{}': {}", home.requests().string(), error.message()));
+    return fault(
+        FaultKind::unavailable, "cannot list '{}': {}", home.requests().string(), error.message());
   }
   std::sort(ids.begin(), ids.end());
   std::vector<PendingRequest> pending;

@@ -101,8 +101,8 @@ class Listing {
     for (const fs::recursive_directory_iterator end; !error && entry != end; entry.increment(error))
       SHARDSWEEP_TRY(visit(entry));
     if (!error) return {};
-    return fault(FaultKind::unavailable,
-        fmt::format("cannot read {}: {}", tree_.root.string(), error.message()));
+    return fault(
+        FaultKind::unavailable, "cannot read {}: {}", tree_.root.string(), error.message());
   }
 
   Result<void> visit(fs::recursive_directory_iterator& entry) {
@@ -142,14 +142,14 @@ class Listing {
   [[nodiscard]] Result<void> check() const {
     if (bytes_ <= most_tree_bytes && entries_.size() <= most_tree_files) return {};
     return fault(FaultKind::invalid_input,
-        fmt::format("the folder {} is too large to be copied with its programs: it has more than "
-                    "{}. The largest file "
-                    "so far is {} ({}). Take data and results out of it, name another 'cwd', or "
-                    "write 'snapshot: git' or 'snapshot: none'.",
-            tree_.root.string(),
-            bytes_ > most_tree_bytes ? size_text(most_tree_bytes)
-                                     : fmt::format("{} files", most_tree_files),
-            largest_.second, size_text(largest_.first)));
+        "the folder {} is too large to be copied with its programs: it has more than "
+        "{}. The largest file "
+        "so far is {} ({}). Take data and results out of it, name another 'cwd', or "
+        "write 'snapshot: git' or 'snapshot: none'.",
+        tree_.root.string(),
+        bytes_ > most_tree_bytes ? size_text(most_tree_bytes)
+                                 : fmt::format("{} files", most_tree_files),
+        largest_.second, size_text(largest_.first));
   }
 
   const Tree& tree_;
@@ -226,9 +226,9 @@ Result<std::string> read_at_rest(const fs::path& from, const fs::path& to, TreeE
     if (std::exchange(entry.stamp, seen) == seen) return hash;
   }
   return fault(FaultKind::unavailable,
-      fmt::format("{} changes while it is copied for the snapshot. Submit again when "
-                  "nobody writes into the tree.",
-          from.string()));
+      "{} changes while it is copied for the snapshot. Submit again when "
+      "nobody writes into the tree.",
+      from.string());
 }
 
 Result<void> make_folders(const fs::path& folder) {
@@ -304,17 +304,16 @@ Result<std::string> whole_hash(const Tree& tree, const fs::path& to) {
     if (!to.empty()) SHARDSWEEP_TRY(make_folders(to));
     SHARDSWEEP_ASSIGN(Entries before, Listing(tree).read());
     if (before.empty())
-      return fault(FaultKind::invalid_input,
-          fmt::format("there is no file to copy in {}", tree.root.string()));
+      return fault(FaultKind::invalid_input, "there is no file to copy in {}", tree.root.string());
     if (!to.empty()) fail_point("snapshot.listed");
     SHARDSWEEP_ASSIGN(auto hash, hash_of(tree, before, to));
     SHARDSWEEP_ASSIGN(const Entries after, Listing(tree).read());
     if (before == after) return hash;
   }
   return fault(FaultKind::unavailable,
-      fmt::format("the tree {} changes while it is copied for the snapshot. Submit "
-                  "again when nobody writes into it.",
-          tree.root.string()));
+      "the tree {} changes while it is copied for the snapshot. Submit "
+      "again when nobody writes into it.",
+      tree.root.string());
 }
 
 /// Removes copies of killed commands: no copy takes an hour.

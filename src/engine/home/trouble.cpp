@@ -320,9 +320,8 @@ Result<void> TroubleFile::write(const std::vector<Trouble>& all, Timestamp now) 
   content.resize(file_bytes, ' ');
   const ssize_t written = ::pwrite(descriptor_, content.data(), content.size(), 0);
   if (written != static_cast<ssize_t>(content.size()))
-    return fault(FaultKind::unavailable,
-        fmt::format("cannot write the file of troubles: {}",
-            written < 0 ? std::strerror(errno) : "only a part was written"));
+    return fault(FaultKind::unavailable, "cannot write the file of troubles: {}",
+        written < 0 ? std::strerror(errno) : "only a part was written");
   return {};
 }
 

@@ -7,8 +7,8 @@
 // Decision: An element of a job array is an allocation with a token of its own; only this file
 // knows of arrays. Slurm is asked for text with separators, whose shape has not changed
 // from 20.x to 25.x.
+#include "slurm/slurm_scheduler.hpp"
 #include "slurm/words/array.hpp"
-#include "slurm/words/look.hpp"
 #include "slurm/words/settings.hpp"
 #include "slurm/words/submission.hpp"
 #include "slurm/words/survey.hpp"
@@ -16,10 +16,8 @@
 
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/backends.hpp>
-#include <shardsweep/clock.hpp>
 #include <shardsweep/command.hpp>
 #include <shardsweep/duration.hpp>
-#include <shardsweep/scheduler.hpp>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -27,11 +25,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdint>
 #include <deque>
-#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -46,59 +42,39 @@ using namespace slurm;
 constexpr std::size_t most_output = 32 << 20;  // 100,000 jobs, or a million that wait
 constexpr std::size_t submissions_at_once = 2;
 constexpr std::size_t commands_aside = 4;
-// A cancelled job takes KillWait and an epilog to be gone.
-constexpr double cancel_again_s = 60;
-// Limits and sizes change when somebody changes the configuration.
-constexpr double settings_again_s = 3600;
-// Submissions are looked up from a little before they were made: clocks differ.
-constexpr double accounting_margin_s = 300;
 
-// Asks a Slurm about more than our own jobs, each only if a sweep needs the answer. It asks for
-// limits and sizes once an hour, and for others' jobs as often as the site file says. One command
-// runs at a time.
-
-class Survey {
+// One command runs at a time.
+class Survey : public SiteSurvey {
  public:
   Survey(std::int64_t own_uid, std::string user, std::vector<std::string> environment)
-      : own_uid_(own_uid), user_(std::move(user)), environment_(std::move(environment)) {}
+      : SiteSurvey(own_uid, {Topic::accounts, Topic::qos, Topic::partitions, Topic::others}),
+        user_(std::move(user)),
+        environment_(std::move(environment)) {}
 
   /// The first question after none asks anew how many nodes are idle.
   void ask(const std::optional<SiteQuestions>& questions) {
-    if (!questions_ && questions) asked_at_s_.at(static_cast<std::size_t>(Topic::partitions)) = {};
-    questions_ = questions;
+    if (!questions_ && questions) asked_at_s(Topic::partitions) = {};
+    SiteSurvey::ask(questions);
   }
   /// Starts what is due and takes what was answered. SiteSeen when all that was due is there,
   /// and LookFailed for what was not to be had.
   void step(double now_s, Timestamp now, std::vector<SchedulerEvent>& events);
   /// An answer is on its way, or the first one still to be asked for.
-  [[nodiscard]] bool settling() const { return command_ || (questions_ && !answered_); }
+  [[nodiscard]] bool settling() const { return command_ || is_unanswered(); }
   [[nodiscard]] int ended_descriptor() const {
     return command_ ? command_->ended_descriptor() : -1;
   }
 
  private:
-  enum class Topic : std::uint8_t { accounts, qos, partitions, others };
-  static constexpr std::array<Topic, 4> topics{
-      Topic::accounts, Topic::qos, Topic::partitions, Topic::others};
-
   [[nodiscard]] std::vector<std::string> command_for(Topic topic) const;
   [[nodiscard]] Result<void> take(const Result<CommandOutput>& output);
-  [[nodiscard]] bool is_wanted(Topic topic) const;
-  [[nodiscard]] bool is_due(Topic topic, double now_s) const;
   void start_next(double now_s, Timestamp now, std::vector<SchedulerEvent>& events);
-  void report(std::vector<SchedulerEvent>& events);
 
-  std::int64_t own_uid_;
   std::string user_;
   std::vector<std::string> environment_;
-  std::optional<SiteQuestions> questions_;
   std::optional<RunningCommand> command_;
   Topic topic_ = Topic::accounts;  ///< topic of `command_`
   Timestamp topic_at_ = 0;         ///< start of `command_`
-  std::array<std::optional<double>, topics.size()> asked_at_s_{};
-  SiteFacts facts_;
-  bool fresh_ = false;     ///< facts_ are not told yet
-  bool answered_ = false;  ///< facts_ have been told once
 };
 
 std::vector<std::string> Survey::command_for(Topic topic) const {
@@ -113,17 +89,6 @@ std::vector<std::string> Survey::command_for(Topic topic) const {
       return waiting_command();
   }
   return {};
-}
-
-bool Survey::is_wanted(Topic topic) const {
-  return topic != Topic::others || questions_->others;
-}
-
-bool Survey::is_due(Topic topic, double now_s) const {
-  if (!is_wanted(topic)) return false;
-  const auto asked = asked_at_s_.at(static_cast<std::size_t>(topic));
-  const double again_s = topic == Topic::others ? questions_->others_s : settings_again_s;
-  return !asked || now_s - *asked >= again_s;
 }
 
 Result<void> Survey::take(const Result<CommandOutput>& output) {
@@ -151,12 +116,11 @@ Result<void> Survey::take(const Result<CommandOutput>& output) {
 }
 
 void Survey::start_next(double now_s, Timestamp now, std::vector<SchedulerEvent>& events) {
-  for (const Topic topic : topics) {
+  for (const Topic topic : topics_) {
     if (!is_due(topic, now_s)) continue;
-    asked_at_s_.at(static_cast<std::size_t>(topic)) = now_s;
+    begin(topic, now_s);
     topic_ = topic;
     topic_at_ = now;
-    fresh_ = true;
     auto command = RunningCommand::start(command_for(topic),
         {.deadline = std::chrono::milliseconds(std::llround(questions_->answer_limit_s * 1e3)),
             .output_limit = most_output,
@@ -187,24 +151,6 @@ void Survey::step(double now_s, Timestamp now, std::vector<SchedulerEvent>& even
   start_next(now_s, now, events);
 }
 
-void Survey::report(std::vector<SchedulerEvent>& events) {
-  if (answered_ && !fresh_) return;
-  const bool whole = std::all_of(topics.begin(), topics.end(), [this](Topic topic) {
-    return !is_wanted(topic) || asked_at_s_.at(static_cast<std::size_t>(topic));
-  });
-  if (!whole) return;
-  answered_ = true;
-  fresh_ = false;
-  events.emplace_back(SiteSeen{facts_});
-}
-
-std::vector<std::string> own_environment() {
-  std::vector<std::string> own;
-  for (char** entry = environ; *entry != nullptr; ++entry)
-    own.emplace_back(*entry);
-  return command_environment(own);
-}
-
 std::string first_line(const std::string& text) {
   return one_line(text.substr(0, text.find('\n')), 300);
 }
@@ -231,20 +177,14 @@ struct Look {
   std::optional<RunningCommand> command;
 };
 
-class SlurmCliScheduler final : public Scheduler {
+class SlurmCliScheduler final : public SlurmScheduler {
  public:
   SlurmCliScheduler(const Policy& policy, const Clock& clock)
-      : policy_(policy),
-        clock_(clock),
-        environment_(own_environment()),
+      : SlurmScheduler(policy, clock),
+        environment_(command_environment(own_environment())),
         survey_(static_cast<std::int64_t>(::getuid()), user_name(), environment_) {}
 
-  [[nodiscard]] std::string name() const override { return "slurm"; }
-  [[nodiscard]] double look_interval_s() const override { return policy_.look_s; }
-  [[nodiscard]] bool knows_site() const override { return true; }
   void ask(const std::optional<SiteQuestions>& questions) override { survey_.ask(questions); }
-  void answer_within(double limit_s) override { policy_.query_limit_s = limit_s; }
-  void submit(const AllocationRequest& request) override { waiting_.push_back(request); }
   void cancel(const AllocationHandle& handle) override {
     cancel_job({{handle.job_id, handle.job_name}, handle.waits});
   }
@@ -302,9 +242,6 @@ class SlurmCliScheduler final : public Scheduler {
     RunningCommand command;
   };
 
-  [[nodiscard]] double now_s() const {
-    return std::chrono::duration<double>(clock_.steady().time_since_epoch()).count();
-  }
   [[nodiscard]] CommandOptions options(double deadline_s) const {
     return {.deadline = std::chrono::milliseconds(static_cast<std::int64_t>(deadline_s * 1e3)),
         .output_limit = most_output,
@@ -458,7 +395,7 @@ class SlurmCliScheduler final : public Scheduler {
     if (!jobs) return give_up(jobs.error().what);
     look_->jobs = std::move(*jobs);
     const auto open = to_be_accounted(look_->handles, look_->jobs);
-    if (open.empty() || !settings_->accounting) return conclude_look();
+    if (open.empty() || !settings_->accounting) return end_look();
     ask_accounting(open);
   }
 
@@ -467,31 +404,23 @@ class SlurmCliScheduler final : public Scheduler {
     if (jobs) {
       look_->jobs.insert(look_->jobs.end(), std::make_move_iterator(jobs->begin()),
           std::make_move_iterator(jobs->end()));
-      return conclude_look();
+      return end_look();
     }
     // The queue has answered: what it lists is known. What it does not list stays unknown.
     events_.emplace_back(LookFailed{jobs.error().what});
-    conclude_look(false);
+    end_look(false);
   }
 
-  void conclude_look(bool complete = true) {
-    const LookContext context{.own_uid = static_cast<std::int64_t>(::getuid()),
-        .now_s = now_s(),
-        .settle_s = settings_->message_timeout_s,
-        .accounting = settings_->accounting,
-        .complete = complete,
-        .on_its_way = on_their_way()};
-    LookResult result = conclude(look_->handles, look_->jobs, context, missed_);
+  void end_look(bool complete = true) {
+    const Look look = std::move(*look_);
     look_.reset();
-    for (const NamedJob& job : result.cancel)
-      cancel_job({job, true});
-    for (SchedulerEvent& event : result.events) {
-      // Accounting names our user for both; without accounting nobody is named.
-      auto* seen = std::get_if<JobSeen>(&event);
-      if (seen != nullptr && cancelled_at_s_.contains(seen->job_id)) mark_own_cancel(*seen);
-      events_.push_back(std::move(event));
-    }
+    conclude_look(look.handles, look.jobs,
+        {.settle_s = settings_->message_timeout_s,
+            .accounting = settings_->accounting,
+            .complete = complete,
+            .on_its_way = on_their_way()});
   }
+  void cancel_waiting(const NamedJob& job) override { cancel_job({job, true}); }
 
   void give_up(std::string why) {
     look_.reset();
@@ -510,8 +439,7 @@ class SlurmCliScheduler final : public Scheduler {
   void cancel_job(const Cancelling& one) {
     const std::string& id = one.job.id;
     if (id.empty()) return;  // the next look finds it, or finds that there is none
-    const auto known = cancelled_at_s_.find(id);
-    if (known != cancelled_at_s_.end() && now_s() - known->second < cancel_again_s) return;
+    if (cancelled_lately(id)) return;
     cancelled_at_s_[id] = now_s();
     to_cancel_.push_back(one);
   }
@@ -546,20 +474,14 @@ class SlurmCliScheduler final : public Scheduler {
     });
   }
 
-  Policy policy_;
-  const Clock& clock_;
   std::vector<std::string> environment_;
   Survey survey_;
   std::optional<Settings> settings_;
   double settings_at_s_ = 0;
-  std::deque<AllocationRequest> waiting_;
   std::vector<Submission> submissions_;
   std::optional<Look> look_;
-  MissedJobs missed_;
-  std::map<std::string, double> cancelled_at_s_;
   std::deque<Cancelling> to_cancel_;
   std::vector<RunningCommand> aside_;
-  std::vector<SchedulerEvent> events_;
 };
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include "http/client.hpp"
 #include "slurm/rest_json.hpp"
 #include "slurm/rest_list.hpp"
-#include "slurm/words/look.hpp"
+#include "slurm/slurm_scheduler.hpp"
 #include "slurm/words/submission.hpp"
 #include "text/pieces.hpp"
 
@@ -20,9 +20,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
-#include <deque>
 #include <iterator>
 #include <map>
 #include <optional>
@@ -37,61 +35,42 @@ namespace {
 
 using namespace slurm;
 
-// Asks slurmrestd about more than our own jobs, each only if a sweep needs the answer. It asks for
-// partitions' sizes once an hour, and for others' jobs as often as the site file says. Limits of
-// accounts and QOS are left out: no version tells them all, and a job beyond one is put off.
-
-class RestSurvey {
+// Limits of accounts and QOS are left out: no version tells them all, and a job beyond one is put
+// off.
+class RestSurvey : public SiteSurvey {
  public:
-  explicit RestSurvey(std::int64_t own_uid) : own_uid_(own_uid) {}
+  explicit RestSurvey(std::int64_t own_uid)
+      : SiteSurvey(own_uid, {Topic::partitions, Topic::others}) {}
 
-  void ask(const std::optional<SiteQuestions>& questions) { questions_ = questions; }
   /// True if a request is due and none is on its way.
-  [[nodiscard]] bool is_due(double now_s) const { return !asked_ && due(now_s); }
+  [[nodiscard]] bool is_due(double now_s) { return !asked_ && due(now_s); }
   /// Path of the due request, below /slurm/<version>/.
   [[nodiscard]] std::string_view next(double now_s);
   [[nodiscard]] double answer_limit_s() const;
   /// The answer to it.
   [[nodiscard]] Result<void> take(const Result<std::string>& body);
-  /// SiteSeen when all that is wanted has been answered, or could not be. Before anything is
-  /// asked again: answers that come as slowly as they are asked for would never be told.
-  void report(std::vector<SchedulerEvent>& events);
-  [[nodiscard]] bool settling() const { return asked_ || (questions_ && !answered_); }
+  /// Before anything is asked again: answers that come as slowly as they are asked for would never
+  /// be told.
+  void report(std::vector<SchedulerEvent>& events) {
+    if (!asked_) SiteSurvey::report(events);
+  }
+  [[nodiscard]] bool settling() const { return asked_ || is_unanswered(); }
 
  private:
-  enum class Topic : std::uint8_t { partitions, others };
-  static constexpr std::array<Topic, 2> topics{Topic::partitions, Topic::others};
-  [[nodiscard]] bool is_wanted(Topic topic) const;
-  [[nodiscard]] std::optional<Topic> due(double now_s) const;
+  [[nodiscard]] std::optional<Topic> due(double now_s);
 
-  std::int64_t own_uid_;
-  std::optional<SiteQuestions> questions_;
   std::optional<Topic> asked_;
-  std::array<std::optional<double>, topics.size()> asked_at_s_{};
-  SiteFacts facts_;
-  bool fresh_ = false;     ///< facts_ are not told yet
-  bool answered_ = false;  ///< facts_ have been told once
 };
 
-constexpr double sizes_again_s = 3600;
-
-bool RestSurvey::is_wanted(Topic topic) const {
-  return questions_ && (questions_->others || topic == Topic::partitions);
-}
-
-std::optional<RestSurvey::Topic> RestSurvey::due(double now_s) const {
-  for (const Topic topic : topics) {
-    if (!is_wanted(topic)) continue;
-    const auto asked = asked_at_s_.at(static_cast<std::size_t>(topic));
-    const double again_s = topic == Topic::others ? questions_->others_s : sizes_again_s;
-    if (!asked || now_s - *asked >= again_s) return topic;
-  }
-  return std::nullopt;
+std::optional<RestSurvey::Topic> RestSurvey::due(double now_s) {
+  const auto found = std::find_if(topics_.begin(), topics_.end(),
+      [&](Topic topic) { return SiteSurvey::is_due(topic, now_s); });
+  return found == topics_.end() ? std::nullopt : std::optional(*found);
 }
 
 std::string_view RestSurvey::next(double now_s) {
   asked_ = due(now_s).value_or(Topic::partitions);
-  asked_at_s_.at(static_cast<std::size_t>(*asked_)) = now_s;
+  begin(*asked_, now_s);
   return *asked_ == Topic::partitions ? "partitions" : "jobs";
 }
 
@@ -102,29 +81,15 @@ double RestSurvey::answer_limit_s() const {
 Result<void> RestSurvey::take(const Result<std::string>& body) {
   const bool partitions = asked_ == Topic::partitions;
   asked_.reset();
-  fresh_ = true;
   if (!body) return tl::unexpected<Fault>(body.error());
   return partitions ? read_rest_partitions(*body, facts_)
                     : read_rest_waiting(*body, own_uid_, facts_);
 }
 
-void RestSurvey::report(std::vector<SchedulerEvent>& events) {
-  if (!questions_ || asked_ || (answered_ && !fresh_)) return;
-  const bool whole = std::all_of(topics.begin(), topics.end(), [this](Topic topic) {
-    return !is_wanted(topic) || asked_at_s_.at(static_cast<std::size_t>(topic));
-  });
-  if (!whole) return;
-  answered_ = true;
-  fresh_ = false;
-  events.emplace_back(SiteSeen{facts_});
-}
-
 constexpr double token_life_s = 1800;
 constexpr double token_again_s = 1200;
-constexpr double cancelled_again_s = 60;
 constexpr double ask_again_s = 10;
 constexpr double settle_s = 20;  // twice Slurm's default MessageTimeout: it is not told here
-constexpr double accounts_margin_s = 300;
 constexpr std::size_t longest_token = 16 << 10;
 
 std::string name_or_number() {
@@ -161,22 +126,16 @@ auto keep_jobs(JobListFilter::Reduce reduce) {
              std::string_view piece) mutable { return filter.take(piece); };
 }
 
-class SlurmRestScheduler final : public Scheduler {
+class SlurmRestScheduler final : public SlurmScheduler {
  public:
   SlurmRestScheduler(RestSettings settings, const Policy& policy, const Clock& clock)
-      : settings_(std::move(settings)),
-        policy_(policy),
-        clock_(clock),
+      : SlurmScheduler(policy, clock),
+        settings_(std::move(settings)),
         client_(settings_.url, settings_.ca_file),
         user_(settings_.user.empty() ? name_or_number() : settings_.user),
         survey_(static_cast<std::int64_t>(::getuid())) {}
 
-  [[nodiscard]] std::string name() const override { return "slurm"; }
-  [[nodiscard]] double look_interval_s() const override { return policy_.look_s; }
-  [[nodiscard]] bool knows_site() const override { return true; }
   void ask(const std::optional<SiteQuestions>& questions) override { survey_.ask(questions); }
-  void answer_within(double limit_s) override { policy_.query_limit_s = limit_s; }
-  void submit(const AllocationRequest& request) override { waiting_.push_back(request); }
   void cancel(const AllocationHandle& handle) override {
     cancel_named({handle.job_id, handle.job_name}, handle.waits);
   }
@@ -230,10 +189,6 @@ class SlurmRestScheduler final : public Scheduler {
     std::string name{};           ///< name of a job that is to be cancelled
     bool while_it_waits = false;  ///< and only so long
   };
-
-  [[nodiscard]] double now_s() const {
-    return std::chrono::duration<double>(clock_.steady().time_since_epoch()).count();
-  }
 
   // ---- who we are, and in which version
 
@@ -307,7 +262,8 @@ class SlurmRestScheduler final : public Scheduler {
       const AllocationRequest request = std::move(waiting_.front());
       waiting_.pop_front();
       const auto script = read_own_file(request.script);
-      auto body = script ? submission_body(request, *script, *api_, own_environment(), clock_.now())
+      auto body = script ? submission_body(request, *script, *api_,
+                               command_environment(own_environment()), clock_.now())
                          : tl::unexpected<Fault>(script.error());
       if (!body) {
         events_.emplace_back(SubmitRefused{request.token, body.error().what});
@@ -327,13 +283,6 @@ class SlurmRestScheduler final : public Scheduler {
       if (sent.kind == Kind::submission) tokens.insert(sent.token);
     }
     return tokens;
-  }
-
-  static std::vector<std::string> own_environment() {
-    std::vector<std::string> own;
-    for (char** entry = environ; *entry != nullptr; ++entry)
-      own.emplace_back(*entry);
-    return command_environment(own);
   }
 
   // ---- answers
@@ -399,7 +348,7 @@ class SlurmRestScheduler final : public Scheduler {
     if (kind != Kind::accounting) return give_up(why);
     // The queue has answered: what it does not list stays unknown.
     events_.emplace_back(LookFailed{why});
-    conclude_look(false);
+    end_look(false);
   }
 
   // ---- the site
@@ -446,7 +395,7 @@ class SlurmRestScheduler final : public Scheduler {
     jobs_.insert(
         jobs_.end(), std::make_move_iterator(jobs->begin()), std::make_move_iterator(jobs->end()));
     const auto open = to_be_accounted(handles_, jobs_);
-    if (kind == Kind::accounting || open.empty() || !api_->accounting) return conclude_look();
+    if (kind == Kind::accounting || open.empty() || !api_->accounting) return end_look();
     send(Kind::accounting, {.path = accounting_path(open)});
   }
 
@@ -457,28 +406,19 @@ class SlurmRestScheduler final : public Scheduler {
       oldest = std::min(oldest, handle.created_at);
       names += (names.empty() ? "" : "%2C") + handle.job_name;
     }
-    const auto start_s = static_cast<std::int64_t>(to_seconds(oldest) - accounts_margin_s);
+    const auto start_s = static_cast<std::int64_t>(to_seconds(oldest) - accounting_margin_s);
     return fmt::format("{}?job_name={}&start_time=uts{}", api_->db_path("jobs"), names, start_s);
   }
 
-  void conclude_look(bool complete = true) {
-    const LookContext context{.own_uid = static_cast<std::int64_t>(::getuid()),
-        .now_s = now_s(),
-        .settle_s = settle_s,
-        .accounting = api_->accounting,
-        .complete = complete,
-        .on_its_way = on_their_way()};
-    LookResult result = conclude(handles_, jobs_, context, missed_);
+  void end_look(bool complete = true) {
     looking_ = false;
-    for (const NamedJob& job : result.cancel)
-      cancel_named(job, true);
-    for (SchedulerEvent& event : result.events) {
-      // Accounting names our user for both; without accounting nobody is named.
-      auto* seen = std::get_if<JobSeen>(&event);
-      if (seen != nullptr && cancelled_at_s_.contains(seen->job_id)) mark_own_cancel(*seen);
-      events_.push_back(std::move(event));
-    }
+    conclude_look(handles_, jobs_,
+        {.settle_s = settle_s,
+            .accounting = api_->accounting,
+            .complete = complete,
+            .on_its_way = on_their_way()});
   }
+  void cancel_waiting(const NamedJob& job) override { cancel_named(job, true); }
 
   void give_up(std::string why) {
     looking_ = false;
@@ -520,11 +460,6 @@ class SlurmRestScheduler final : public Scheduler {
     if (meant) cancel_job(ours->id);
   }
 
-  [[nodiscard]] bool cancelled_lately(const std::string& id) const {
-    const auto known = cancelled_at_s_.find(id);
-    return known != cancelled_at_s_.end() && now_s() - known->second < cancelled_again_s;
-  }
-
   void cancel_job(const std::string& id) {
     if (id.empty() || !api_ || cancelled_lately(id)) return;
     cancelled_at_s_[id] = now_s();
@@ -532,8 +467,6 @@ class SlurmRestScheduler final : public Scheduler {
   }
 
   RestSettings settings_;
-  Policy policy_;
-  const Clock& clock_;
   http::Client client_;
   std::string user_;
   RestSurvey survey_;
@@ -546,11 +479,7 @@ class SlurmRestScheduler final : public Scheduler {
   bool looking_ = false;
   std::vector<AllocationHandle> handles_;
   std::vector<Job> jobs_;
-  MissedJobs missed_;
-  std::deque<AllocationRequest> waiting_;
   std::map<int, SentRequest> sent_;
-  std::map<std::string, double> cancelled_at_s_;
-  std::vector<SchedulerEvent> events_;
 };
 
 }  // namespace

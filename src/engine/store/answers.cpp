@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/answers.hpp"
 
-#include "store/cell_sql.hpp"
 #include "store/row_sql.hpp"
 
 #include <shardsweep/axis_table.hpp>

@@ -4,9 +4,9 @@
 //
 // Decision: The winner by an imported table's own MFU is looked for among all its runs. A cell
 // that differs from the published heatmap names it, also if its software is not shown.
-#include "store/cell_sql.hpp"
 #include "store/ranking.hpp"
 #include "store/reading.hpp"
+#include "store/row_sql.hpp"
 #include "store/rows.hpp"
 #include "store/unmixed.hpp"
 #include "text/nearest.hpp"
@@ -113,9 +113,8 @@ std::string value_column(const std::string& value) {
     names += fmt::format(", {}", metric.name);
     known.push_back(metric.name);
   }
-  fail(FaultKind::invalid_input,
-      fmt::format("there is no metric '{}'{}; a heatmap shows outcome{}", value,
-          did_you_mean(value, known), names));
+  fail(FaultKind::invalid_input, "there is no metric '{}'{}; a heatmap shows outcome{}", value,
+      did_you_mean(value, known), names);
 }
 
 /// Else the best one's value is enough.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/commit.hpp"
 
+#include "store/finals.hpp"
 #include "store/row_sql.hpp"
-#include "store/search_rows.hpp"
 
 #include <shardsweep/invariant.hpp>
 #include <shardsweep/metric.hpp>
@@ -83,14 +83,12 @@ void Committer::run(Statement& statement, const Row& row) {
 
 void Committer::put(const SetSweep& change) {
   run(sql_.sweep, change.row);
-  if (database_.changed() == 0)
-    fail(FaultKind::corrupt, fmt::format("no row for sweep {}", change.row.id));
+  if (database_.changed() == 0) fail(FaultKind::corrupt, "no row for sweep {}", change.row.id);
 }
 
 void Committer::put(const SetTrial& change) {
   run(sql_.trial, change.row);
-  if (database_.changed() == 0)
-    fail(FaultKind::corrupt, fmt::format("no row for trial {}", change.row.id));
+  if (database_.changed() == 0) fail(FaultKind::corrupt, "no row for trial {}", change.row.id);
 }
 
 void Committer::put(const PutAttempt& change) {

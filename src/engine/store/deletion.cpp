@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/deletion.hpp"
 
+#include "store/finals.hpp"
 #include "store/row_sql.hpp"
-#include "store/search_rows.hpp"
 
 #include <shardsweep/fail_point.hpp>
 

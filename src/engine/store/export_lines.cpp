@@ -104,9 +104,9 @@ class LinesOfSweep {
     to += checked_line(dumped(json));
     if (to.size() > most_bytes_of_lines)
       fail(FaultKind::invalid_input,
-          fmt::format("'{}' has more than {} MiB of lines: `shardsweep export copy.db` writes a "
-                      "copy of the database",
-              result_.name, most_bytes_of_lines >> 20U));
+          "'{}' has more than {} MiB of lines: `shardsweep export copy.db` writes a "
+          "copy of the database",
+          result_.name, most_bytes_of_lines >> 20U);
   }
 
   void head() {
@@ -199,7 +199,7 @@ class LinesOfSweep {
 SweepLines sweep_lines(Database& database, const std::string& name) {
   Statement select(database, "SELECT id FROM sweeps WHERE name = ?");
   auto row = select.use(name);
-  if (!row.next()) fail(FaultKind::invalid_input, fmt::format("no sweep is named '{}'", name));
+  if (!row.next()) fail(FaultKind::invalid_input, "no sweep is named '{}'", name);
   const std::int64_t sweep = row.integer(0);
   row.run();
   return LinesOfSweep(database, sweep).all();

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a report is made of, in one transaction that only reads: all tables are of one moment,
 // and the writer waits for nobody.
-#include "store/cell_sql.hpp"
 #include "store/ledger.hpp"
 #include "store/reader.hpp"
 #include "store/reading.hpp"

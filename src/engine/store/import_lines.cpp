@@ -65,18 +65,20 @@ class LineHere {
  public:
   LineHere(const std::string& where, std::int64_t number) : where_(where), number_(number) {}
 
-  [[noreturn]] void refuse(const std::string& why) const {
-    fail(FaultKind::invalid_input, fmt::format("{}:{}: {}", where_, number_, why));
+  template <class... Values>
+  [[noreturn]] void refuse(fmt::format_string<Values...> why, Values&&... values) const {
+    fail(FaultKind::invalid_input, "{}:{}: {}", where_, number_,
+        fmt::format(why, std::forward<Values>(values)...));
   }
   [[noreturn]] void refuse_value(
       const std::string& key, const OrderedJson& value, std::string_view right) const {
-    refuse(fmt::format("'{}' is {}, and not {}", key, right, shown(value)));
+    refuse("'{}' is {}, and not {}", key, right, shown(value));
   }
 
   /// The line without its check, which holds.
   [[nodiscard]] OrderedJson checked(std::string_view line) const {
     if (line.size() > longest_line)
-      refuse(fmt::format("a line of {} bytes; the longest is {}", line.size(), longest_line));
+      refuse("a line of {} bytes; the longest is {}", line.size(), longest_line);
     const auto parts = take_apart(line);
     if (!parts)
       refuse(
@@ -87,9 +89,9 @@ class LineHere {
     if (!json.is_object()) refuse("the line is not a JSON object");
     if (parts->said != check_of(text))
       refuse(
-          fmt::format("{}was edited: its checksum is {}, but it says {}. Measurements can't be "
-                      "edited: export them again",
-              thing_of(json), check_of(text), escaped(parts->said)));
+          "{}was edited: its checksum is {}, but it says {}. Measurements can't be "
+          "edited: export them again",
+          thing_of(json), check_of(text), escaped(parts->said));
     if (dump_of_line(json) != text) refuse("the line is not in the form that export writes");
     return json;
   }
@@ -99,7 +101,7 @@ class LineHere {
     const auto found = json.find(column.key);
     if (found == json.end()) {
       const bool has_default = !std::holds_alternative<std::monostate>(column.otherwise);
-      if (!has_default && !column.nullable) refuse(fmt::format("'{}' is missing", column.key));
+      if (!has_default && !column.nullable) refuse("'{}' is missing", column.key);
       return column.otherwise;
     }
     const OrderedJson value = *found;
@@ -122,8 +124,8 @@ class LineHere {
 
   void refuse_rest(const OrderedJson& json) const {
     if (!json.empty())
-      refuse(fmt::format(
-          "unknown key '{}'; a newer shardsweep may have written it", escaped(json.begin().key())));
+      refuse(
+          "unknown key '{}'; a newer shardsweep may have written it", escaped(json.begin().key()));
   }
 
   [[nodiscard]] std::int64_t integer(const std::string& key, const OrderedJson& value) const {
@@ -223,12 +225,12 @@ class LinesIntoInbox {
     }
     if (result_.trials != said_trials_)
       LineHere(from_.where, 1)
-          .refuse(fmt::format("'trials' is {}, but {} follow: lines are missing or were added",
-              said_trials_, result_.trials));
+          .refuse("'trials' is {}, but {} follow: lines are missing or were added", said_trials_,
+              result_.trials);
     for (const auto& [number, slug] : finals_) {
       if (!slugs_.contains(slug))
         LineHere(from_.where, number)
-            .refuse(fmt::format("'final_of' names no trial of this file: {}", in_quotes(slug)));
+            .refuse("'final_of' names no trial of this file: {}", in_quotes(slug));
     }
     put_submitted(inbox, submitted_);
     return result_;
@@ -252,8 +254,8 @@ class LinesIntoInbox {
       const auto* text = std::get_if<std::string>(&found->second);
       if (axis.kind == AxisKind::word && text != nullptr &&
           std::find(axis.words.begin(), axis.words.end(), *text) == axis.words.end())
-        here.refuse(fmt::format("'{}' is one of {}, and not {}", axis.name,
-            fmt::join(axis.words, ", "), in_quotes(*text)));
+        here.refuse("'{}' is one of {}, and not {}", axis.name, fmt::join(axis.words, ", "),
+            in_quotes(*text));
     }
     for (const auto& [name, value] : values) {
       const auto* integer = std::get_if<std::int64_t>(&value);
@@ -261,12 +263,11 @@ class LinesIntoInbox {
       const bool may_be_below = name == "exit_code" || name == "signal" || name == "loss";
       if (may_be_below || !((integer != nullptr && *integer < 0) || (real != nullptr && *real < 0)))
         continue;
-      here.refuse(fmt::format("'{}' must not be below 0", name));
+      here.refuse("'{}' must not be below 0", name);
     }
     const auto outcome = values.find("outcome");
     if (outcome != values.end() && !outcome_from(text_in(values, "outcome")))
-      here.refuse(fmt::format(
-          "'outcome' is not a known outcome: {}", in_quotes(text_in(values, "outcome"))));
+      here.refuse("'outcome' is not a known outcome: {}", in_quotes(text_in(values, "outcome")));
   }
 
   void head(const LineHere& here, OrderedJson& json) {
@@ -275,9 +276,9 @@ class LinesIntoInbox {
       here.refuse("the file is not an export of a sweep; `shardsweep export FOLDER` writes one");
     if (*format > lines_format)
       fail(FaultKind::rejected,
-          fmt::format("{}:1: an export of format {}; this program reads format {}. A newer "
-                      "shardsweep wrote it",
-              from_.where, format->get<std::int64_t>(), lines_format));
+          "{}:1: an export of format {}; this program reads format {}. A newer "
+          "shardsweep wrote it",
+          from_.where, format->get<std::int64_t>(), lines_format);
     json.erase(lines_format_key);
     const auto text = [&](const char* key) {
       return std::get<std::string>(here.take(json, {.name = key, .key = key}));
@@ -328,9 +329,9 @@ class LinesIntoInbox {
       here.refuse("the sweep file beside it is missing: copy it from the same export");
     if (check != check_of(from_.file))
       here.refuse(
-          fmt::format("the sweep file beside it was edited or belongs to another export: its "
-                      "checksum is {}, the export says {}",
-              check_of(from_.file), in_quotes(check)));
+          "the sweep file beside it was edited or belongs to another export: its "
+          "checksum is {}, the export says {}",
+          check_of(from_.file), in_quotes(check));
     submitted_.resolved = from_.file;
     submitted_.source =
         fmt::format("imported: {} trials of {}\n", said_trials_, one_line(from_.where, 200));
@@ -357,7 +358,7 @@ class LinesIntoInbox {
       tries = *found;
       json.erase("attempts");
       if (!tries.is_array() || tries.size() > most_attempts)
-        here.refuse(fmt::format("'attempts' is no list of at most {}", most_attempts));
+        here.refuse("'attempts' is no list of at most {}", most_attempts);
     }
     auto values = values_of(here, json, columns_.trial);
     here.refuse_rest(json);
@@ -369,7 +370,7 @@ class LinesIntoInbox {
     const auto number = result_.trials + 2;
     for (const auto& name : {slug, text_in(values, "identity")}) {
       if (const auto known = seen_.emplace(name, number); !known.second)
-        here.refuse(fmt::format("{} is in line {} already", in_quotes(name), known.first->second));
+        here.refuse("{} is in line {} already", in_quotes(name), known.first->second);
     }
     slugs_.insert(slug);
     if (const auto& of = text_in(values, "final_of"); !of.empty()) finals_.emplace(number, of);
@@ -525,9 +526,8 @@ Result<void> refuse_other_lines(const LinesToImport& from, const SweepLines& kno
         return json.contains(key) ? sqlite::shown(json[key]) : std::string("not there");
       };
       LineHere(from.where, number)
-          .refuse(fmt::format(
-              "'{}' of {} is {}, and in the database {}: import it under another --name", key,
-              trial, said(line), said(found->second)));
+          .refuse("'{}' of {} is {}, and in the database {}: import it under another --name", key,
+              trial, said(line), said(found->second));
     }
   });
 }

@@ -128,9 +128,9 @@ void refuse_changed(Database& database, SweepId sweep) {
   auto row = select.use(sweep);
   if (!row.next()) return;
   fail(FaultKind::invalid_input,
-      fmt::format(
-          "{} was imported as {} and is {} in the table now: import it under another --name",
-          row.text(0), told(row, 1), told(row, 3)));
+
+      "{} was imported as {} and is {} in the table now: import it under another --name",
+      row.text(0), told(row, 1), told(row, 3));
 }
 
 std::int64_t one(Database& database, const std::string& text, const auto&... values) {
@@ -327,7 +327,7 @@ void refuse_other_kind(Database& database, const SubmissionRow& submitted) {
   const auto* const why = was_imported
       ? "is the name of an imported sweep: choose another"
       : "is the name of a sweep that was submitted: import the table under another --name";
-  fail(FaultKind::invalid_input, fmt::format("'{}' {}", submitted.name, why));
+  fail(FaultKind::invalid_input, "'{}' {}", submitted.name, why);
 }
 
 /// How far a submission has come; the columns of incoming_submission.
@@ -556,8 +556,8 @@ Store::InboxProgress accept_together(Database& database, const std::filesystem::
        entry.increment(why))
     files.push_back(entry->path());
   if (why || files.empty())
-    fail(FaultKind::unavailable,
-        fmt::format("{}: {}", folder.string(), why ? why.message() : "no submission in it"));
+    fail(FaultKind::unavailable, "{}: {}", folder.string(),
+        why ? why.message() : "no submission in it");
   std::sort(files.begin(), files.end());
   constexpr std::int64_t all_rows = std::int64_t{1} << 40;
   SubmitReport all;
@@ -567,10 +567,10 @@ Store::InboxProgress accept_together(Database& database, const std::filesystem::
     Database inbox(file, OpenMode::frozen, inbox_wait_ms);
     const auto submitted = read_submission(inbox);
     if (submitted.backend != Backend::imported)
-      fail(FaultKind::corrupt, fmt::format("{} is no import", file.string()));
+      fail(FaultKind::corrupt, "{} is no import", file.string());
     auto report = taken_over(database, submitted.nonce);
     if (!report) report = Takeover(inbox, database, submitted, now).go_on(all_rows);
-    if (!report) fail(FaultKind::corrupt, fmt::format("{} has no end", file.string()));
+    if (!report) fail(FaultKind::corrupt, "{} has no end", file.string());
     add(all, *report);
   }
   fail_point("inbox.piece");

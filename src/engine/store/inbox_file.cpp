@@ -268,19 +268,19 @@ void put_submitted(Database& inbox, const SubmissionRow& s) {
 
 SubmissionRow read_submission(Database& inbox) {
   if (inbox.integer("PRAGMA application_id") != inbox_application_id)
-    fail(FaultKind::invalid_input, fmt::format("{} is not a submission", inbox.name()));
+    fail(FaultKind::invalid_input, "{} is not a submission", inbox.name());
   const auto version = inbox.integer("PRAGMA user_version");
   if (version != inbox_version()) {
     fail(FaultKind::rejected,
-        fmt::format("{} was written by another version of shardsweep (format {}, the daemon reads "
-                    "{}): restart the daemon, or submit with its version",
-            inbox.name(), version, inbox_version()));
+        "{} was written by another version of shardsweep (format {}, the daemon reads "
+        "{}): restart the daemon, or submit with its version",
+        inbox.name(), version, inbox_version());
   }
   Statement select(inbox,
       "SELECT nonce, name, source, resolved, resolved_hash, backend, site, job_template, cluster, "
       "runner, runner_version, vars, left_out, points, duplicates, trials FROM submission");
   auto row = select.use();
-  if (!row.next()) fail(FaultKind::corrupt, fmt::format("{} is empty", inbox.name()));
+  if (!row.next()) fail(FaultKind::corrupt, "{} is empty", inbox.name());
   SubmissionRow submitted;
   std::string backend;
   int column = 0;
@@ -290,7 +290,7 @@ SubmissionRow read_submission(Database& inbox) {
            &submitted.left_out})
     row.read(column++, *text);
   const auto known = from_word<Backend>(backend);
-  if (!known) fail(FaultKind::corrupt, fmt::format("{}: no backend '{}'", inbox.name(), backend));
+  if (!known) fail(FaultKind::corrupt, "{}: no backend '{}'", inbox.name(), backend);
   submitted.backend = *known;
   for (auto* count : {&submitted.points, &submitted.duplicates, &submitted.trials})
     row.read(column++, *count);

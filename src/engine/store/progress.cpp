@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a follower sees happen. Events are read from the last one on, so that a look costs what
 // is new, however long the sweep is.
-#include "store/cell_sql.hpp"
 #include "store/ranking.hpp"
 #include "store/reader.hpp"
 #include "store/row_sql.hpp"

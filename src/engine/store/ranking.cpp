@@ -4,8 +4,8 @@
 #include "store/ranking.hpp"
 
 #include "filter/filter.hpp"
-#include "store/cell_sql.hpp"
 #include "store/reading.hpp"
+#include "store/row_sql.hpp"
 #include "store/unmixed.hpp"
 #include "sweep/layout_text.hpp"
 #include "text/content_hash.hpp"

@@ -2,11 +2,11 @@
 // The database as its readers see it.
 #include "store/reader.hpp"
 
+#include "store/finals.hpp"
 #include "store/lease.hpp"
 #include "store/reading.hpp"
 #include "store/row_sql.hpp"
 #include "store/schema.hpp"
-#include "store/search_rows.hpp"
 #include "text/nearest.hpp"
 #include "text/pieces.hpp"
 #include "text/secrets.hpp"
@@ -133,7 +133,7 @@ class SqliteReader final : public Reader {
     return answer([&] {
       Statement select(database_, reader_sql.resolved);
       auto row = select.use(sweep);
-      if (!row.next()) fail(FaultKind::invalid_input, fmt::format("no sweep is named '{}'", sweep));
+      if (!row.next()) fail(FaultKind::invalid_input, "no sweep is named '{}'", sweep);
       return row.text(0);
     });
   }
@@ -142,7 +142,7 @@ class SqliteReader final : public Reader {
     return answer([&] {
       Statement select(database_, "SELECT id FROM sweeps WHERE name = ?");
       auto row = select.use(sweep);
-      if (!row.next()) fail(FaultKind::invalid_input, fmt::format("no sweep is named '{}'", sweep));
+      if (!row.next()) fail(FaultKind::invalid_input, "no sweep is named '{}'", sweep);
       return sqlite::search_rows(database_, row.integer(0), spec);
     });
   }
@@ -166,8 +166,8 @@ class SqliteReader final : public Reader {
         return std::forward<Body>(body)();
       } catch (const SqliteError& error) {
         if (error.fault().kind != FaultKind::timed_out) throw;
-        fail(FaultKind::timed_out,
-            fmt::format("the answer took longer than {} s: select less", longest.count()));
+        fail(
+            FaultKind::timed_out, "the answer took longer than {} s: select less", longest.count());
       }
     });
   }
@@ -224,8 +224,7 @@ Table query(Database& database, const std::string& text) {
     return fetch(statement, use);
   } catch (const SqliteError& error) {
     if (!authorizer.refused().empty()) {
-      fail(FaultKind::rejected,
-          fmt::format("query runs one SELECT: {} is not allowed.", authorizer.refused()));
+      fail(FaultKind::rejected, "query runs one SELECT: {} is not allowed.", authorizer.refused());
     }
     auto words = without_name(database, error.fault().what);
     if (words.find("no such table") != std::string::npos) words += with_views(database, words);
@@ -282,16 +281,14 @@ void remove_left_behind(const std::filesystem::path& to, const std::filesystem::
 
 void export_to(const std::filesystem::path& from, const std::filesystem::path& to) {
   std::error_code ignored;
-  const auto refuse = [&] {
-    fail(FaultKind::rejected, fmt::format("{} exists already", to.string()));
-  };
+  const auto refuse = [&] { fail(FaultKind::rejected, "{} exists already", to.string()); };
   if (std::filesystem::exists(std::filesystem::symlink_status(to, ignored))) refuse();
   auto partial = to;
   partial += fmt::format(".{}{}", ::getpid(), partial_suffix);
   const auto folder = to.has_parent_path() ? to.parent_path() : std::filesystem::path(".");
   if (::access(folder.c_str(), W_OK) != 0) {
-    fail(FaultKind::unavailable,
-        fmt::format("cannot write {}: {}", to.string(), std::generic_category().message(errno)));
+    fail(FaultKind::unavailable, "cannot write {}: {}", to.string(),
+        std::generic_category().message(errno));
   }
   std::filesystem::remove(partial, ignored);
   remove_left_behind(to, folder);
@@ -319,8 +316,7 @@ void export_to(const std::filesystem::path& from, const std::filesystem::path& t
   std::filesystem::remove(partial, ignored);
   if (!linked && why == EEXIST) refuse();
   if (!linked) {
-    fail(FaultKind::unavailable,
-        fmt::format("{}: {}", to.string(), std::generic_category().message(why)));
+    fail(FaultKind::unavailable, "{}: {}", to.string(), std::generic_category().message(why));
   }
 }
 

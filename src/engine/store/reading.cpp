@@ -97,10 +97,10 @@ Database open_shared(const fs::path& file) {
       : "Another host's daemon";
   const std::string where = writer ? fmt::format(" on {}", writer->host) : " there";
   fail(FaultKind::busy,
-      fmt::format("{}: a transaction is not finished. {} is writing, or was ended in the middle. "
-                  "Try again in a minute, or run `shardsweep status`{}. `shardsweep daemon "
-                  "--take-over` undoes it from here.",
-          file.string(), who, where));
+      "{}: a transaction is not finished. {} is writing, or was ended in the middle. "
+      "Try again in a minute, or run `shardsweep status`{}. `shardsweep daemon "
+      "--take-over` undoes it from here.",
+      file.string(), who, where);
 }
 
 [[noreturn]] void explain_unreadable(const fs::path& file, const SqliteError& error) {
@@ -108,9 +108,9 @@ Database open_shared(const fs::path& file) {
       ? "Its writer was killed, and repairing it needs permission to write"
       : "A file beside it can't be read";
   fail(FaultKind::unavailable,
-      fmt::format("{}: {}. Ask its owner to run `shardsweep status`, or for a copy made by "
-                  "`shardsweep export copy.db`.",
-          file.string(), why));
+      "{}: {}. Ask its owner to run `shardsweep status`, or for a copy made by "
+      "`shardsweep export copy.db`.",
+      file.string(), why);
 }
 
 /// Opens a file for a user who may only read. If there is no journal and no write-ahead log beside
@@ -132,9 +132,9 @@ Database open_as_guest(const fs::path& file) {
 Database open_for_reading(const fs::path& file) {
   if (::access(file.c_str(), R_OK) != 0 && errno == EACCES)
     fail(FaultKind::unavailable,
-        fmt::format("{}: only its owner may read it: it holds secrets of the site file. Ask for a "
-                    "copy made by `shardsweep export copy.db`.",
-            file.string()));
+        "{}: only its owner may read it: it holds secrets of the site file. Ask for a "
+        "copy made by `shardsweep export copy.db`.",
+        file.string());
   Database database = !may_write(file) ? open_as_guest(file)
       : is_local_file_system(file)     ? looked_at(file, OpenMode::existing)
                                        : open_shared(file);
@@ -289,9 +289,9 @@ Table fetch(const Statement& statement, Statement::Use& use) {
       bytes += bytes_of(row.emplace_back(use.value(column)));
     if (table.rows.size() > most_rows || bytes > most_bytes) {
       fail(FaultKind::invalid_input,
-          fmt::format(
-              "the answer is too large (more than {} rows or {} MiB): select less, or use LIMIT",
-              most_rows, most_bytes >> 20));
+
+          "the answer is too large (more than {} rows or {} MiB): select less, or use LIMIT",
+          most_rows, most_bytes >> 20);
     }
   }
   return table;

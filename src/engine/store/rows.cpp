@@ -43,8 +43,7 @@ void read_vars(const std::string& text, const SweepSpec& sweep, Point& point) {
     };
     const auto found = std::find_if(var.values.begin(), var.values.end(), same);
     if (found == var.values.end()) {
-      fail(FaultKind::corrupt,
-          fmt::format("the sweep has no value of '{}' that fits {}", var.name, text));
+      fail(FaultKind::corrupt, "the sweep has no value of '{}' that fits {}", var.name, text);
     }
     point.vars.push_back(static_cast<std::int32_t>(found - var.values.begin()));
   }
@@ -59,7 +58,7 @@ std::int64_t read_axis(
   const auto found = std::find_if(sweep.models.begin(), sweep.models.end(),
       [&](const ModelSpec& model) { return model.name == name; });
   if (found == sweep.models.end())
-    fail(FaultKind::corrupt, fmt::format("the sweep no longer has the model '{}'", name));
+    fail(FaultKind::corrupt, "the sweep no longer has the model '{}'", name);
   return found - sweep.models.begin();
 }
 
@@ -182,21 +181,21 @@ const std::string& trial_row_columns() {
 
 State read_state(const Statement::Use& row, int column) {
   const auto state = state_from(row.view(column));
-  if (!state) fail(FaultKind::corrupt, fmt::format("no state '{}'", row.view(column)));
+  if (!state) fail(FaultKind::corrupt, "no state '{}'", row.view(column));
   return *state;
 }
 
 std::optional<Outcome> read_outcome(const Statement::Use& row, int column) {
   if (row.null(column)) return std::nullopt;
   const auto outcome = outcome_from(row.view(column));
-  if (!outcome) fail(FaultKind::corrupt, fmt::format("no outcome '{}'", row.view(column)));
+  if (!outcome) fail(FaultKind::corrupt, "no outcome '{}'", row.view(column));
   return outcome;
 }
 
 std::size_t word_index(std::span<const std::string_view> words, std::string_view text) {
   const auto found = std::find(words.begin(), words.end(), text);
   if (found == words.end())
-    fail(FaultKind::corrupt, fmt::format("'{}' is not one of {}", text, fmt::join(words, ", ")));
+    fail(FaultKind::corrupt, "'{}' is not one of {}", text, fmt::join(words, ", "));
   return static_cast<std::size_t>(found - words.begin());
 }
 

@@ -22,20 +22,20 @@ void refuse_strangers(Database& database, std::int64_t version, std::int64_t kno
   const bool ours = database.integer("PRAGMA application_id") == application_id;
   const bool empty = database.integer("SELECT count(*) FROM sqlite_schema") == 0;
   if (!ours && !empty) {
-    fail(FaultKind::invalid_input,
-        fmt::format("{} is a database, but not one of shardsweep's", database.name()));
+    fail(
+        FaultKind::invalid_input, "{} is a database, but not one of shardsweep's", database.name());
   }
   if (version > known) {
     fail(FaultKind::rejected,
-        fmt::format("{} was written by a newer shardsweep (database format {}, this program knows "
-                    "{}): use that version, or another --db",
-            database.name(), version, known));
+        "{} was written by a newer shardsweep (database format {}, this program knows "
+        "{}): use that version, or another --db",
+        database.name(), version, known);
   }
   if (version > 0 && version < first_format) {
     fail(FaultKind::rejected,
-        fmt::format("{} has database format {}, of a program that was never released; this program "
-                    "reads {} to {}: use the program that wrote it, or another --db",
-            database.name(), version, first_format, known));
+        "{} has database format {}, of a program that was never released; this program "
+        "reads {} to {}: use the program that wrote it, or another --db",
+        database.name(), version, first_format, known);
   }
 }
 
@@ -115,18 +115,18 @@ void require_current(Database& database, const std::filesystem::path& lock) {
   refuse_strangers(database, version, known);
   if (version == 0) {
     fail(FaultKind::unavailable,
-        fmt::format("{} has no tables yet. A daemon makes them when it starts; `shardsweep run "
-                    "SWEEP.yaml` starts one if none runs.",
-            database.name()));
+        "{} has no tables yet. A daemon makes them when it starts; `shardsweep run "
+        "SWEEP.yaml` starts one if none runs.",
+        database.name());
   }
   if (version >= known) return;
   const std::string what = fmt::format(
       "{} has database format {}, this program reads {}", database.name(), version, known);
   if (const auto daemon = lock_holder(lock)) {
     fail(FaultKind::rejected,
-        fmt::format("{}, and the daemon that runs (pid {}) is of an older version: `shardsweep "
-                    "daemon --take-over` replaces it, and running trials go on",
-            what, *daemon));
+        "{}, and the daemon that runs (pid {}) is of an older version: `shardsweep "
+        "daemon --take-over` replaces it, and running trials go on",
+        what, *daemon);
   }
   fail(FaultKind::rejected,
       what + ": `shardsweep daemon` or `shardsweep tick` brings it up to date");
@@ -137,8 +137,8 @@ void set_journal(Database& database, const std::filesystem::path& file) {
   const auto got = database.text("PRAGMA journal_mode = " + wanted);
   if (got != wanted) {
     fail(FaultKind::busy,
-        fmt::format(
-            "{}: the journal is '{}' and can't become '{}' now", database.name(), got, wanted));
+
+        "{}: the journal is '{}' and can't become '{}' now", database.name(), got, wanted);
   }
   // A measurement that was reported as durable must survive a power cut.
   database.execute("PRAGMA synchronous = FULL");

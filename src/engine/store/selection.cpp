@@ -64,9 +64,8 @@ void refuse_ambiguous(
   while (forms.size() < most_listed && row.next())
     forms.push_back(fmt::format("{}/{}", row.text(0), name));
   const std::string more = found.size() > most_listed ? ", …" : "";
-  fail(FaultKind::invalid_input,
-      fmt::format("'{}' is in {} sweeps. Write one of {}{}", name, found.size(),
-          fmt::join(forms, ", "), more));
+  fail(FaultKind::invalid_input, "'{}' is in {} sweeps. Write one of {}{}", name, found.size(),
+      fmt::join(forms, ", "), more);
 }
 
 /// `slug` or `slug.2` of one sweep, or of any where it is empty.
@@ -116,7 +115,7 @@ void try_expression(const std::string& where, const std::vector<std::string>& na
   scratch.execute("CREATE TABLE candidate (" + columns + ")");
   const Authorizer authorizer(scratch, Allowed::expression);
   const auto refuse = [&](const std::string& why) {
-    fail(FaultKind::invalid_input, fmt::format("{}: {}", filter::in_message(where), why));
+    fail(FaultKind::invalid_input, "{}: {}", filter::in_message(where), why);
   };
   try {
     const Statement compiled(scratch, "SELECT 1 FROM candidate WHERE (" + where + ")");
@@ -157,9 +156,9 @@ ResolvedNames resolve_names(Database& database, const std::vector<std::string>& 
     const auto found = trials_named(database, name);
     if (found.empty()) {
       fail(FaultKind::invalid_input,
-          fmt::format("no sweep, trial, attempt or job is named '{}'{} `shardsweep status` lists "
-                      "the sweeps.",
-              name, meant_sweep(database, name)));
+          "no sweep, trial, attempt or job is named '{}'{} `shardsweep status` lists "
+          "the sweeps.",
+          name, meant_sweep(database, name));
     }
     trials.insert(trials.end(), found.begin(), found.end());
   }

@@ -11,6 +11,8 @@
 #include <shardsweep/result.hpp>
 #include <shardsweep/table.hpp>
 
+#include <fmt/format.h>
+
 #include <concepts>
 #include <cstdint>
 #include <exception>
@@ -40,6 +42,11 @@ class SqliteError : public std::exception {
 
 /// Throws a fault of our own from within the folder.
 [[noreturn]] void fail(FaultKind kind, std::string what);
+template <class First, class... Rest>
+[[noreturn]] void fail(
+    FaultKind kind, fmt::format_string<First, Rest...> what, First&& first, Rest&&... rest) {
+  fail(kind, fmt::format(what, std::forward<First>(first), std::forward<Rest>(rest)...));
+}
 
 /// Runs `body` and returns its value, or the fault that it threw.
 template <class Body>

@@ -17,7 +17,6 @@
 #include "store/row_sql.hpp"
 #include "store/rows.hpp"
 #include "store/schema.hpp"
-#include "store/search_rows.hpp"
 #include "store/selection.hpp"
 
 #include <shardsweep/fail_point.hpp>
@@ -160,7 +159,7 @@ class SqliteStore final : public Store {
     return guarded([&] {
       Statement select(database_, sql_.point);
       auto row = select.use(trial);
-      if (!row.next()) fail(FaultKind::corrupt, fmt::format("there is no trial {}", trial));
+      if (!row.next()) fail(FaultKind::corrupt, "there is no trial {}", trial);
       return read_point(row, sweep);
     });
   }
@@ -307,16 +306,14 @@ void check_opened(const Database& database, const std::filesystem::path& file) {
   struct stat meant {};
   const bool there = ::lstat(file.c_str(), &name) == 0 && ::stat(file.c_str(), &meant) == 0;
   if (moved != 0 || !there)
-    fail(FaultKind::rejected,
-        fmt::format("the database '{}' was exchanged while it was opened", file.string()));
+    fail(FaultKind::rejected, "the database '{}' was exchanged while it was opened", file.string());
   if (S_ISLNK(name.st_mode) && name.st_uid != ::geteuid() && name.st_uid != 0)
-    fail(FaultKind::rejected,
-        fmt::format("the database '{}' is a link that another user (uid {}) has made",
-            file.string(), name.st_uid));
+    fail(FaultKind::rejected, "the database '{}' is a link that another user (uid {}) has made",
+        file.string(), name.st_uid);
   if (!S_ISREG(meant.st_mode) || meant.st_nlink != 1)
     fail(FaultKind::rejected,
-        fmt::format("the database '{}' is not a regular file, or has several names (hard links)",
-            file.string()));
+        "the database '{}' is not a regular file, or has several names (hard links)",
+        file.string());
 }
 
 WorldRows SqliteStore::read_world() {

@@ -58,16 +58,9 @@ fs::path script_of(const Session& session) {
 
 /// Environment without variables that change what Slurm does, set by the login shell or by our own
 /// job.
-std::vector<std::string> clean_environment() {
-  std::vector<std::string> own;
-  for (char** entry = environ; *entry != nullptr; ++entry)
-    own.emplace_back(*entry);
-  return slurm::command_environment(own);
-}
-
 CommandOptions within(double limit_s) {
   return {.deadline = std::chrono::milliseconds(static_cast<std::int64_t>(limit_s * 1e3)),
-      .environment = clean_environment()};
+      .environment = slurm::command_environment(own_environment())};
 }
 
 std::vector<std::string> look_command() {

@@ -5,9 +5,9 @@
 #include "cli/command_line.hpp"
 #include "cli/terminal.hpp"
 #include "show/cell_text.hpp"
+#include "text/characters.hpp"
 #include "text/nearest.hpp"
 #include "text/pieces.hpp"
-#include "text/shell.hpp"
 
 #include <shardsweep/axis_table.hpp>
 #include <shardsweep/load.hpp>

@@ -4,12 +4,11 @@
 #include "sweep/passed_variables.hpp"
 #include "text/secrets.hpp"
 
+#include <shardsweep/command.hpp>
 #include <shardsweep/load.hpp>
 #include <shardsweep/secrets_file.hpp>
 
 #include <fmt/format.h>
-
-#include <unistd.h>
 
 #include <algorithm>
 #include <set>
@@ -45,7 +44,7 @@ Result<void> renew_secrets_of(const Session& session, const std::string& name,
   const auto file = session.home.secrets_of(name);
   SHARDSWEEP_ASSIGN(const Secrets kept, read_secrets(file));
   if (kept.empty() && sweep->secrets.empty() && sweep->pass_env.empty()) return {};
-  const auto shell = shell_environment();
+  const auto shell = own_environment();
   PassedVariables passed = take_variables(*sweep, shell, kept);
   if (!passed.missing.empty()) return tl::unexpected<Fault>(missing_in(name, passed.missing));
   // Variables that the site file passes on are taken from this shell. What the site gave before is
@@ -67,13 +66,6 @@ Result<void> renew_secrets_of(const Session& session, const std::string& name,
 
 }  // namespace
 
-std::vector<std::string> shell_environment() {
-  std::vector<std::string> entries;
-  for (char** entry = environ; *entry != nullptr; ++entry)
-    entries.emplace_back(*entry);
-  return entries;
-}
-
 std::map<std::string, std::string> take_secrets(SiteSpec& site) {
   std::map<std::string, std::string> secrets;
   for (auto* plain : {&site.env, &site.container.env}) {
@@ -92,7 +84,7 @@ void say_missing(const PlannedSweep& planned) {
 }
 
 void say_withheld(const SweepSpec& sweep) {
-  const auto text = withheld_text(withheld_variables(sweep, shell_environment()));
+  const auto text = withheld_text(withheld_variables(sweep, own_environment()));
   if (!text.empty()) say_notes({text});
 }
 

@@ -12,9 +12,6 @@
 
 namespace shardsweep {
 
-/// "NAME=value" each.
-[[nodiscard]] std::vector<std::string> shell_environment();
-
 /// Takes the values of secrets out of a site.
 [[nodiscard]] std::map<std::string, std::string> take_secrets(SiteSpec& site);
 

@@ -253,7 +253,7 @@ Result<SweepSpec> load_sweep_file(const Session& session, std::string* source) {
 Result<PlannedSweep> plan_sweep(const Session& session, SweepSpec sweep) {
   PlannedSweep planned;
   planned.sweep = std::move(sweep);
-  planned.passed = take_variables(planned.sweep, shell_environment());
+  planned.passed = take_variables(planned.sweep, own_environment());
   const auto in_words = secrets_in_words(planned.sweep, planned.passed.values);
   if (!in_words.empty()) planned.notes.push_back(secrets_in_words_text(in_words));
   SHARDSWEEP_ASSIGN(planned.capabilities, capabilities_of(session, planned.sweep, planned.notes));

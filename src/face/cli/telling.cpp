@@ -7,8 +7,6 @@
 #include "text/characters.hpp"
 #include "text/pieces.hpp"
 #include "text/placeholders.hpp"
-#include "text/shell.hpp"
-#include "text/underscored.hpp"
 #include "trainer/configuration.hpp"
 #include "trainer/settings.hpp"
 #include "trainer/trainers.hpp"

@@ -2,11 +2,14 @@
 // Charts: points and lines over two scales, as drawings for files and as data for a page.
 #pragma once
 
+#include "show/frontier.hpp"
+
 #include <shardsweep/drawing.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -75,5 +78,14 @@ struct Chart {
 /// Place of the chart in a page, whose script draws it at the width that there is; `caption` is
 /// text.
 [[nodiscard]] std::string chart_figure(const Chart& chart, std::string_view caption);
+
+// A frontier as a drawing and as a page.
+
+/// A chart per group below each other; of nodes one chart with a line per group.
+[[nodiscard]] Drawing frontier_picture(const Frontier& frontier);
+
+/// The same charts with their tables in the report's form. `made` says when, and by which version.
+[[nodiscard]] std::string frontier_page(
+    std::span<const Frontier> frontiers, const std::string& made);
 
 }  // namespace shardsweep

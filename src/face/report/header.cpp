@@ -6,11 +6,13 @@
 #include "show/cell_text.hpp"
 #include "show/pivot.hpp"
 #include "text/numbers.hpp"
+#include "text/pieces.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -37,11 +39,7 @@ std::vector<std::string> values_of(const std::vector<Row>& rows, V Row::*member)
 }
 
 std::string joined(const std::vector<std::string>& values, std::size_t most) {
-  std::string text;
-  for (std::size_t i = 0; i < std::min(values.size(), most); ++i)
-    text += (i == 0 ? "" : " · ") + values[i];
-  if (values.size() > most) text += fmt::format(" and {} more", values.size() - most);
-  return text;
+  return join_first(values, most, " · ", std::identity());
 }
 
 /// `1 to 64 nodes`, `2 GPUs`.

@@ -5,6 +5,7 @@
 #include "report/page.hpp"
 #include "report/page_data.hpp"
 #include "report/sections.hpp"
+#include "text/pieces.hpp"
 
 #include <fmt/format.h>
 
@@ -17,12 +18,7 @@ namespace shardsweep {
 namespace {
 
 std::string page_title(const ReportFacts& facts) {
-  const auto& sweeps = facts.sweeps;
-  std::string names;
-  constexpr std::size_t most_named = 4;
-  for (std::size_t i = 0; i < std::min(sweeps.size(), most_named); ++i)
-    names += (names.empty() ? "" : ", ") + sweeps[i].sweep;
-  if (sweeps.size() > most_named) names += fmt::format(" and {} more", sweeps.size() - most_named);
+  const auto names = join_first(facts.sweeps, 4, ", ", &ReportedSweep::sweep);
   return names.empty() ? "shardsweep report" : names;
 }
 

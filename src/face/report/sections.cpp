@@ -7,6 +7,7 @@
 #include "report/page_data.hpp"
 #include "show/pivot.hpp"
 #include "text/numbers.hpp"
+#include "text/pieces.hpp"
 
 #include <fmt/format.h>
 
@@ -43,15 +44,10 @@ std::vector<Condition> conditions_of(const std::vector<ReportedTrial>& trials) {
 }
 
 std::string with_counts(const std::map<std::string, std::int64_t>& values) {
-  constexpr std::size_t most_named = 6;
-  std::string text;
-  std::size_t named = 0;
-  for (const auto& [value, count] : values) {
-    if (named++ == most_named)
-      return text + fmt::format(", and {} more", values.size() - most_named);
-    text += fmt::format("{}{} ({})", text.empty() ? "" : ", ", value, counted(count, "run"));
-  }
-  return text;
+  const auto with_count = [](const auto& one) {
+    return fmt::format("{} ({})", one.first, counted(one.second, "run"));
+  };
+  return join_first(values, 6, ", ", with_count, ", and ");
 }
 
 /// Lines that may hold a secret are in the site file, which a report does not have.

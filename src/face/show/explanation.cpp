@@ -242,14 +242,12 @@ class Findings {
     const auto& outcome = trial_.trial.outcome;
     const auto& state = trial_.trial.state;
     if (outcome.empty()) {
-      say(fmt::format(
-          "The trial has not ended: its state is {}. All numbers are predictions.", state));
+      say("The trial has not ended: its state is {}. All numbers are predictions.", state);
     } else if (outcome != name(Outcome::completed)) {
-      say(fmt::format("No train step is measured: the trial ended as {}.", outcome));
+      say("No train step is measured: the trial ended as {}.", outcome);
     }
     const auto& mark = trial_.trial.mark;
-    if (!mark.empty())
-      say(fmt::format("The trial's measurement is marked {} and is not ranked.", mark));
+    if (!mark.empty()) say("The trial's measurement is marked {} and is not ranked.", mark);
   }
 
   void about_step(const std::vector<ExplainedPart>& parts, const std::optional<Guess>& guess) {
@@ -259,7 +257,8 @@ class Findings {
       say("The parts of the measured step are not known: the result record has no phase_ms.");
     }
     if (!guess) {
-      say(trial_.cluster ? "Nothing is predicted: the model's shape is not known."
+      say("{}",
+          trial_.cluster ? "Nothing is predicted: the model's shape is not known."
                          : "Nothing is predicted: the cluster is not known.");
       return;
     }
@@ -270,7 +269,7 @@ class Findings {
       if (measured) say("`shardsweep calibrate` measures the speed.");
     } else if (step_ms && *step_ms > 0 && guess->step_s > 0) {
       const double times = *step_ms / ms_per_s / guess->step_s;
-      say(fmt::format("The step took {} times as long as predicted.", amount_text(times)));
+      say("The step took {} times as long as predicted.", amount_text(times));
     }
     about_shares(parts);
   }
@@ -285,7 +284,8 @@ class Findings {
     const auto needed = peak ? peak : predicted_peak(trial_, guess);
     if (!needed) return;
     const char* of = peak ? "peak" : "predicted peak";
-    say(*needed <= limit ? fmt::format("The trial's {} leaves {} of {} free.", of,
+    say("{}",
+        *needed <= limit ? fmt::format("The trial's {} leaves {} of {} free.", of,
                                bytes_text(limit - *needed), bytes_text(limit))
                          : fmt::format("The trial's {} is {} above the limit of {}.", of,
                                bytes_text(*needed - limit), bytes_text(limit)));
@@ -294,7 +294,10 @@ class Findings {
   [[nodiscard]] const std::string& text() const { return text_; }
 
  private:
-  void say(const std::string& sentence) { text_ += (text_.empty() ? "" : " ") + sentence; }
+  template <class... Values>
+  void say(fmt::format_string<Values...> sentence, Values&&... values) {
+    text_ += (text_.empty() ? "" : " ") + fmt::format(sentence, std::forward<Values>(values)...);
+  }
 
   /// The part whose share is furthest from the prediction.
   void about_shares(const std::vector<ExplainedPart>& parts) {
@@ -309,9 +312,9 @@ class Findings {
     const auto most = std::max_element(
         parts.begin(), parts.end(), [&](const auto& a, const auto& b) { return off(a) < off(b); });
     if (off(*most) < worth_a_word) return;
-    say(fmt::format("Furthest from its prediction: {} takes {} of the step, predicted {}.",
-        most->name, percent_text(most->measured.value_or(0) / measured),
-        percent_text(most->predicted.value_or(0) / predicted)));
+    say("Furthest from its prediction: {} takes {} of the step, predicted {}.", most->name,
+        percent_text(most->measured.value_or(0) / measured),
+        percent_text(most->predicted.value_or(0) / predicted));
   }
 
   const TrialToExplain& trial_;

@@ -7,8 +7,10 @@
 #pragma once
 
 #include "answer/verdict.hpp"
+#include "search/finals.hpp"
 
 #include <shardsweep/answer.hpp>
+#include <shardsweep/store.hpp>
 
 #include <cstdint>
 #include <map>
@@ -116,5 +118,18 @@ void doubt_scaling(std::vector<SizedAnswer> cells, std::string_view noun);
 /// All doubts in one line, without the one that certainty_text() already names; empty: there are
 /// none.
 [[nodiscard]] std::string doubts_text(const CellAnswer& answer);
+
+// Leaders of the cells of a sweep, from the rows that its further runs are decided over: what
+// `best` names is measured again and profiled. Pure.
+
+/// The finals that rank a cell; none: they have no pair yet, or a layout that is not in them was
+/// measured faster.
+[[nodiscard]] std::optional<HeldFinals> held_finals(
+    const FinalCell& cell, const std::vector<FinalsRow>& rows, const FinalsSettings& settings);
+
+/// Answers of each cell, by the sweep's own runs. Layouts have the names of the rows; runs with a
+/// profiler and those that were measured again are left out.
+[[nodiscard]] std::map<CellKey, CellAnswer> answers_of(
+    const std::vector<FinalsRow>& rows, const FinalsSettings& settings);
 
 }  // namespace shardsweep

@@ -28,7 +28,7 @@ Result<void> read_map(const Json& question, std::string_view name, T& into,
 Result<std::string> text_of(const Json& question, std::string_view key) {
   const auto found = question.find(key);
   if (found == question.end() || found->is_null()) return std::string();
-  if (!found->is_string()) return refuse_json(fmt::format("{} takes a text", key));
+  if (!found->is_string()) return refuse_json("{} takes a text", key);
   return found->get<std::string>();
 }
 
@@ -37,12 +37,11 @@ Result<std::int64_t> number_of(const Json& question, std::string_view key, std::
   const auto found = question.find(key);
   if (found != question.end() && found->is_string()) {
     const auto count = config::parse_count(found->get<std::string>(), {1, most, key});
-    return count ? Result<std::int64_t>(*count)
-                 : refuse_json(fmt::format("{}: {}", key, count.error()));
+    return count ? Result<std::int64_t>(*count) : refuse_json("{}: {}", key, count.error());
   }
   if (found != question.end()) return whole_in_json(*found, key, 1, most);
   if (otherwise) return *otherwise;
-  return refuse_json(fmt::format("{} is missing", key));
+  return refuse_json("{} is missing", key);
 }
 
 /// A list of at most `most` entries that `read` reads.
@@ -50,7 +49,7 @@ template <class Read>
 Result<void> read_list(const Json& map, std::string_view key, std::size_t most, const Read& read) {
   const auto list = map.find(key);
   if (list == map.end() || !list->is_array() || list->size() > most)
-    return refuse_json(fmt::format("{} takes a list of at most {} entries", key, most));
+    return refuse_json("{} takes a list of at most {} entries", key, most);
   for (const auto& entry : *list)
     SHARDSWEEP_TRY(read(entry));
   return {};

@@ -26,8 +26,9 @@
 
 namespace shardsweep {
 
-inline tl::unexpected<Fault> refuse_json(std::string what) {
-  return fault(FaultKind::invalid_input, std::move(what));
+template <class... Values>
+tl::unexpected<Fault> refuse_json(fmt::format_string<Values...> what, Values&&... values) {
+  return fault(FaultKind::invalid_input, fmt::format(what, std::forward<Values>(values)...));
 }
 
 inline Result<std::int64_t> whole_in_json(const nlohmann::ordered_json& value, std::string_view key,
@@ -41,10 +42,10 @@ inline Result<std::int64_t> whole_in_json(const nlohmann::ordered_json& value, s
       value.get<double>() == std::floor(value.get<double>())) {
     number = static_cast<std::int64_t>(value.get<double>());
   } else {
-    return refuse_json(fmt::format("{} takes a whole number", key));
+    return refuse_json("{} takes a whole number", key);
   }
   if (number < least || number > most)
-    return refuse_json(fmt::format("{} takes {} to {}, not {}", key, least, most, number));
+    return refuse_json("{} takes {} to {}, not {}", key, least, most, number);
   return number;
 }
 
@@ -55,7 +56,7 @@ inline Result<double> real_in_json(
   const bool is_share = type == KeyType::share;
   if (!(number >= 0) || number > (is_share ? 1 : most) || (is_share && number == 0))
     return refuse_json(
-        fmt::format("{} takes a number {}", key, is_share ? "above 0, at most 1" : "of 0 or more"));
+        "{} takes a number {}", key, is_share ? "above 0, at most 1" : "of 0 or more");
   return number;
 }
 
@@ -66,10 +67,10 @@ Result<void> read_value(
   if constexpr (std::same_as<Held, std::string>) {
     constexpr std::size_t longest = 400;
     if (!value.is_string() || value.get_ref<const std::string&>().size() > longest)
-      return refuse_json(fmt::format("{} takes a text", name));
+      return refuse_json("{} takes a text", name);
     into = value.get<std::string>();
   } else if constexpr (std::same_as<Held, bool>) {
-    if (!value.is_boolean()) return refuse_json(fmt::format("{} is true or false", name));
+    if (!value.is_boolean()) return refuse_json("{} is true or false", name);
     into = value.get<bool>();
   } else if constexpr (std::same_as<Held, double>) {
     SHARDSWEEP_ASSIGN(into, real_in_json(value, name, facts.type));
@@ -79,7 +80,7 @@ Result<void> read_value(
     SHARDSWEEP_ASSIGN(const auto number, whole_in_json(value, name, facts.least, most));
     into = static_cast<Held>(number);
   } else {
-    if (!value.is_object()) return refuse_json(fmt::format("{} takes a map", name));
+    if (!value.is_object()) return refuse_json("{} takes a map", name);
     for (std::size_t at = 0; at < peak_words.size(); ++at) {
       const auto found = value.find(peak_words[at]);
       if (found == value.end()) continue;
@@ -94,7 +95,7 @@ Result<void> read_value(
 template <class T>
 Result<void> read_object(const nlohmann::ordered_json& map, std::string_view name, T& into,
     std::initializer_list<std::string_view> required) {
-  if (!map.is_object()) return refuse_json(fmt::format("{} takes a map", name));
+  if (!map.is_object()) return refuse_json("{} takes a map", name);
   Result<void> read;
   visit_values(into, [&](const auto& key, auto& value) {
     if (!read) return;
@@ -102,7 +103,7 @@ Result<void> read_object(const nlohmann::ordered_json& map, std::string_view nam
     if (found != map.end()) {
       read = read_value(*found, key.name, key.facts, value);
     } else if (std::find(required.begin(), required.end(), key.name) != required.end()) {
-      read = refuse_json(fmt::format("{} has no {}", name, key.name));
+      read = refuse_json("{} has no {}", name, key.name);
     }
   });
   return read;
@@ -116,7 +117,7 @@ inline Result<ModelSpec> read_model(const nlohmann::ordered_json& map) {
   model.name =
       map.contains("name") && map["name"].is_string() ? map["name"].get<std::string>() : "model";
   const auto mistakes = shape_mistakes(model);
-  if (!mistakes.empty()) return refuse_json(mistakes.front().what);
+  if (!mistakes.empty()) return refuse_json("{}", mistakes.front().what);
   return model;
 }
 

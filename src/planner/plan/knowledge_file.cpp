@@ -124,7 +124,7 @@ class KnowledgeReader {
   /// An index or a count, which goes from the line.
   static Result<std::int64_t> take(KnowledgeJson& json, const char* key, std::int64_t most) {
     const auto found = json.find(key);
-    if (found == json.end()) return refuse_json(fmt::format("'{}' is missing", key));
+    if (found == json.end()) return refuse_json("'{}' is missing", key);
     SHARDSWEEP_ASSIGN(const auto number, whole_in_json(*found, fmt::format("'{}'", key), 0, most));
     json.erase(key);
     return number;
@@ -132,12 +132,12 @@ class KnowledgeReader {
   static Result<void> take_number(KnowledgeJson& json, const char* key, std::size_t next) {
     SHARDSWEEP_ASSIGN(const auto number, take(json, key, most_runs));
     if (number == static_cast<std::int64_t>(next)) return {};
-    return refuse_json(fmt::format("'{}' is {}, but the next number is {}", key, number, next));
+    return refuse_json("'{}' is {}, but the next number is {}", key, number, next);
   }
   static Result<void> refuse_rest(const KnowledgeJson& json) {
     if (json.empty()) return {};
-    return refuse_json(fmt::format(
-        "unknown key '{}'; a newer shardsweep may have written it", escaped(json.begin().key())));
+    return refuse_json(
+        "unknown key '{}'; a newer shardsweep may have written it", escaped(json.begin().key()));
   }
   /// All keys of T, which go from the line.
   template <class T>
@@ -174,12 +174,12 @@ class KnowledgeReader {
     const bool has_profile =
         std::find(profiles.begin(), profiles.end(), source.profile) != profiles.end();
     if (!source.profile.empty() && (!has_profile || !runner_of(source).is_shardbench()))
-      return refuse_json(fmt::format(
-          "'profile' is no profile of {}: {}", source.family, in_quotes(source.profile)));
+      return refuse_json(
+          "'profile' is no profile of {}: {}", source.family, in_quotes(source.profile));
     if (!source.version.empty() && !is_plain_version(source.version))
-      return refuse_json(fmt::format("'version' is no version: {}", in_quotes(source.version)));
+      return refuse_json("'version' is no version: {}", in_quotes(source.version));
     if (!is_plain_text(source.gpu))
-      return refuse_json(fmt::format("'gpu' is no name of a GPU: {}", in_quotes(source.gpu)));
+      return refuse_json("'gpu' is no name of a GPU: {}", in_quotes(source.gpu));
     file_.sources.push_back(std::move(source));
     return {};
   }
@@ -188,7 +188,7 @@ class KnowledgeReader {
     SHARDSWEEP_TRY(take_number(json, "model", file_.models.size()));
     for (const auto* name : {"name", "note"}) {
       if (json.contains(name))
-        return refuse_json(fmt::format("a model here has only its shape; remove '{}'", name));
+        return refuse_json("a model here has only its shape; remove '{}'", name);
     }
     SHARDSWEEP_ASSIGN(auto model, read_model(json));
     visit_fields<ModelSpec>([&](const auto& key) { json.erase(std::string(key.name)); });
@@ -202,7 +202,7 @@ class KnowledgeReader {
     KnowledgeRun run;
     SHARDSWEEP_ASSIGN(const auto source, take(json, "source", most_sources));
     if (source >= std::ssize(file_.sources))
-      return refuse_json(fmt::format("a run has source {} of {}", source, file_.sources.size()));
+      return refuse_json("a run has source {} of {}", source, file_.sources.size());
     SHARDSWEEP_ASSIGN(const auto nodes, take(json, "nodes", 1 << 20));
     run.source = static_cast<std::int32_t>(source);
     run.nodes = static_cast<std::int32_t>(nodes);
@@ -214,12 +214,12 @@ class KnowledgeReader {
         json, "a run", run.run, {"model", "gpus", "seq_len", "dtype", "layout", "outcome"}));
     const auto per_node = file_.sources[static_cast<std::size_t>(source)].gpus_per_node;
     if (nodes > 0 && nodes * std::int64_t{per_node} != run.run.gpus)
-      return refuse_json(fmt::format(
-          "{} nodes with {} GPUs each do not make {} GPUs", nodes, per_node, run.run.gpus));
+      return refuse_json(
+          "{} nodes with {} GPUs each do not make {} GPUs", nodes, per_node, run.run.gpus);
     SHARDSWEEP_ASSIGN(const auto seen, observation_of(file_.models, run.run, per_node));
     if (layout_text(seen.point) != run.run.layout)
-      return refuse_json(fmt::format("'layout' must be written '{}', not {}",
-          layout_text(seen.point), in_quotes(run.run.layout)));
+      return refuse_json("'layout' must be written '{}', not {}", layout_text(seen.point),
+          in_quotes(run.run.layout));
     if ((seen.outcome == Outcome::completed) != (run.run.tokens_per_s_per_gpu > 0))
       return refuse_json(
           "'tokens_per_s_per_gpu' must be above 0 in a run that completed, and 0 in any other");

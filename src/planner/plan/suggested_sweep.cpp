@@ -4,7 +4,7 @@
 #include "sweep/key_text.hpp"
 #include "sweep/trainer_command.hpp"
 #include "text/placeholders.hpp"
-#include "trainer/starts.hpp"
+#include "trainer/trainers.hpp"
 
 #include <shardsweep/axis_table.hpp>
 

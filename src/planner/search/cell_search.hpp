@@ -29,7 +29,7 @@
 // out of memory that is no larger in any axis that memory grows with.
 //
 // A layout near its device's capacity may be slowed by its allocator's retries, or not: its speed
-// is a mixture of two normals. So is that of a table's row without a column (alternatives.hpp).
+// is a mixture of two normals. So is that of a table's row without a column.
 //
 // Value (value.hpp): ln EI_i + ln P(fits_i) - ln E[seconds_i], largest first. EI is the expected
 // improvement of ln(speed) over the best measured one (Jones, Schonlau and Welch 1998); before
@@ -56,9 +56,8 @@
 #pragma once
 
 #include "predict/predictor.hpp"
-#include "search/alternatives.hpp"
-#include "search/candidate.hpp"
 #include "search/fit_belief.hpp"
+#include "search/residuals.hpp"
 #include "search/search_point.hpp"
 #include "search/speed_belief.hpp"
 #include "search/value.hpp"
@@ -69,12 +68,97 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 namespace shardsweep {
+
+// A cell's points as its search sees them.
+
+// What a point may be. A point of a sweep is one layout. A row of somebody's table that leaves a
+// column out may be one of several, and what is measured says which: so shardsweep-lab judges a
+// search by such tables.
+
+/// One layout that a point may be.
+struct Alternative {
+  Point point;
+  RunTraits traits;
+};
+
+/// The alternatives of a cell's points, and how likely each is.
+class Alternatives {
+ public:
+  Alternatives() = default;
+  Alternatives(const Alternatives&) = delete;
+  Alternatives& operator=(const Alternatives&) = delete;
+  virtual ~Alternatives() = default;
+
+  /// Layouts that the point may be; at least one.
+  [[nodiscard]] virtual std::vector<Alternative> of(const SearchPoint& point) const = 0;
+  /// A point of several joins the cell, or has been measured in another one (`elsewhere`).
+  /// Returns its number, for the calls below.
+  [[nodiscard]] virtual std::size_t add(const SearchPoint& point, bool elsewhere) = 0;
+  /// The chances of that point's alternatives, adding up to one.
+  [[nodiscard]] virtual std::vector<double> weights(std::size_t number) const = 0;
+  /// Weighs the alternatives anew after a run of the point. `likelihoods`: of that run, by
+  /// alternative. Returns the posterior weights.
+  virtual std::vector<double> learn(std::size_t number, std::vector<double> likelihoods) = 0;
+};
+
+/// Maker of a new cell's alternatives; null: each point is one layout.
+using MakeAlternatives = std::unique_ptr<Alternatives> (*)();
+
+struct Candidate {
+  enum class Status : std::uint8_t {
+    waiting,
+    started,
+    spared,  ///< left out by the search before it ran; may be wanted again
+    tried,   ///< ran, and not out of memory
+    gone,    ///< ran out of memory, or was skipped or cancelled
+  };
+  /// Predictions for one of the layouts that the point may be.
+  struct Component {
+    ResidualInput input;
+    FitBelief::Bounds bounds;
+    double prior = 0;        ///< ln of the predicted tokens/s per GPU
+    double log_retries = 0;  ///< ln of what retries of the allocator multiply its step by
+  };
+
+  /// Constant part of a candidate. Kept apart, since a tick walks over 100,000 candidates.
+  struct Layout {
+    SearchPoint is;
+    std::vector<Component> components;          ///< a single one, if nothing is unknown
+    std::optional<std::size_t> alternatives{};  ///< number in Alternatives, if it has several
+  };
+
+  std::unique_ptr<const Layout> layout;
+  Status status = Status::waiting;
+  std::size_t held_against = 0;  ///< count of OOMs that FitBelief::ruled_out_by() has compared
+
+  // Posterior, given all that was measured until the last refresh.
+  std::size_t likeliest = 0;       ///< index of the most probable of components
+  std::vector<SpeedGuess> speeds;  ///< normals by component, with and without retries
+  double mean = 0;                 ///< mean over all speeds, as in moments_of()
+  double sigma = 0;
+  double fits = 1;    ///< chance that memory suffices
+  double step_s = 0;  ///< seconds of a train step at the mean speed
+  // Judgements against the best of that time.
+  double better = 1;    ///< chance that it is worth a run
+  double log_gain = 0;  ///< ln of what a run that costs nothing would be worth
+
+  [[nodiscard]] const ResidualInput& input() const { return layout->components[likeliest].input; }
+  [[nodiscard]] bool has_ended() const { return status == Status::tried || status == Status::gone; }
+};
+
+/// The fastest point that was measured to its end.
+struct CellLeader {
+  std::size_t number = 0;  ///< number of the point
+  double tokens_per_s_per_gpu = 0;
+  double resolution = 0;  ///< share of that speed that its log rounds away
+};
 
 /// Why layouts are left out that most likely do not fit.
 inline constexpr std::string_view unfit_reason =

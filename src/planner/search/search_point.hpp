@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A point that a search may measure, and how one ended. Two things are known of points alone,
-// before any estimate: what of it is unknown (alternatives.hpp),
+// before any estimate: what of it is unknown (cell_search.hpp),
 // and which of two points needs at least as much memory. Both hold for any trainer; what needs
 // an estimate is in fit_belief and residuals.
 #pragma once

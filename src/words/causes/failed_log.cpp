@@ -6,7 +6,6 @@
 #include "causes/fragmentation.hpp"
 #include "causes/line_words.hpp"
 #include "text/characters.hpp"
-#include "text/escapes.hpp"
 #include "text/node_list.hpp"
 
 #include <fmt/format.h>

@@ -5,7 +5,6 @@
 #include "sweep/opening_hours.hpp"
 #include "sweep/trainer_command.hpp"
 #include "trainer/configuration.hpp"
-#include "trainer/starts.hpp"
 #include "trainer/trainer_file.hpp"
 #include "trainer/trainers.hpp"
 

@@ -10,6 +10,7 @@
 #include "sweep/model_shape.hpp"
 #include "text/characters.hpp"
 #include "text/expression.hpp"
+#include "text/pieces.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -18,6 +19,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -457,11 +459,7 @@ Result<void> complete_ffn(const Config& config, ModelSpec& model) {
 
 /// The first keys, and how many more there are.
 std::string joined(const std::vector<std::string>& keys) {
-  constexpr std::size_t most = 8;
-  const std::vector<std::string> first(
-      keys.begin(), keys.begin() + static_cast<std::ptrdiff_t>(std::min(most, keys.size())));
-  return fmt::format("{}{}", fmt::join(first, ", "),
-      keys.size() > most ? fmt::format(" and {} more", keys.size() - most) : "");
+  return join_first(keys, 8, ", ", std::identity());
 }
 
 std::string class_unknown(const Config& config) {

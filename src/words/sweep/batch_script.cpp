@@ -7,7 +7,7 @@
 #include "sweep/launch.hpp"
 #include "sweep/passed_variables.hpp"
 #include "sweep/trainer_command.hpp"
-#include "text/shell.hpp"
+#include "text/characters.hpp"
 
 #include <fmt/format.h>
 

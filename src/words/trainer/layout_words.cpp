@@ -3,7 +3,6 @@
 
 #include "text/pieces.hpp"
 #include "text/placeholders.hpp"
-#include "text/underscored.hpp"
 
 #include <shardsweep/point.hpp>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "text/characters.hpp"
 #include "text/expression.hpp"
 #include "text/pieces.hpp"
 #include "text/placeholders.hpp"
-#include "text/shell.hpp"
 #include "trainer/configuration.hpp"
 #include "trainer/point_words.hpp"
 

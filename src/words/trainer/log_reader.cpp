@@ -2,7 +2,6 @@
 #include "trainer/log_reader.hpp"
 
 #include "text/characters.hpp"
-#include "text/escapes.hpp"
 #include "text/nearest.hpp"
 #include "text/pieces.hpp"
 #include "trainer/trainers.hpp"

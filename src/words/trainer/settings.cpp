@@ -3,7 +3,6 @@
 
 #include "text/characters.hpp"
 #include "text/pieces.hpp"
-#include "text/underscored.hpp"
 
 #include <fmt/format.h>
 

@@ -7,7 +7,6 @@
 #include "text/placeholders.hpp"
 #include "trainer/habits.hpp"
 #include "trainer/layout_words.hpp"
-#include "trainer/starts.hpp"
 #include "trainer/trainers.hpp"
 
 #include <cstddef>

@@ -2,7 +2,7 @@
 #include "programs/agent/daemon_side.hpp"
 
 #include "machine/processes.hpp"
-#include "rundir/claim.hpp"
+#include "rundir/run_directory.hpp"
 
 #include <doctest/doctest.h>
 

@@ -2,7 +2,6 @@
 // Output of ranks, of NCCL and of srun: whatever it is, it has one verdict. A first line that
 // begins with `#rule ` is the pattern of a rule of the user's own.
 #include "attempt/classify.hpp"
-#include "attempt/nccl_log.hpp"
 #include "attempt/step_output.hpp"
 #include "fuzzing.hpp"
 

@@ -2,8 +2,8 @@
 // The commands of shardsweep-lab. replay: a table of runs as the cluster; evaluate-memory: the
 // memory model against what a table reports; figures: this program's own speed over its commits.
 #include "cli/command.hpp"
+#include "cli/commands/known_runs.hpp"
 #include "cli/commands/pages.hpp"
-#include "cli/commands/recorded_input.hpp"
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
 #include "text/units.hpp"

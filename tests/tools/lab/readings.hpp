@@ -5,7 +5,7 @@
 // points with one signature each is most likely what the other is not.
 #pragma once
 
-#include "search/alternatives.hpp"
+#include "search/cell_search.hpp"
 
 #include <array>
 #include <cstddef>

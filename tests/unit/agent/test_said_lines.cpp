@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/said_lines.hpp"
+#include "agent/lead.hpp"
 #include "tools/lib/small_disk.hpp"
 
 #include <shardsweep/clock.hpp>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "attempt/assignments.hpp"
 #include "attempt/classify.hpp"
-#include "attempt/start_gate.hpp"
 #include "tools/lib/small_disk.hpp"
 
 #include <shardsweep/storage.hpp>

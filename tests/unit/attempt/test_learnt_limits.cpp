@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "attempt/learnt_limits.hpp"
+#include "attempt/watch.hpp"
 
 #include <doctest/doctest.h>
 

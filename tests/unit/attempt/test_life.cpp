@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "attempt/gpu_use.hpp"
 #include "attempt/life.hpp"
-#include "attempt/pace.hpp"
 
 #include <doctest/doctest.h>
 

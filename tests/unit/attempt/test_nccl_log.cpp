@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "attempt/nccl_log.hpp"
+#include "attempt/step_output.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "attempt/on_nodes.hpp"
+#include "attempt/roster.hpp"
 
 #include <doctest/doctest.h>
 

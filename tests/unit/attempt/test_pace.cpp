@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "attempt/pace.hpp"
+#include "attempt/gpu_use.hpp"
 
 #include <doctest/doctest.h>
 

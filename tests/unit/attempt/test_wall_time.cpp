@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "attempt/wall_time.hpp"
+#include "attempt/assignments.hpp"
 
 #include <doctest/doctest.h>
 

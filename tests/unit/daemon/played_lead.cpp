@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "unit/daemon/played_lead.hpp"
 
-#include "rundir/claim.hpp"
+#include "rundir/run_directory.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files of an allocation whose writer dies at any window, or meets a full or a broken disk: a
 // reader finds what was there before or what was written, and never half of it.
-#include "rundir/claim.hpp"
+#include "rundir/run_directory.hpp"
 #include "unit/failing/child.hpp"
 #include "unit/folder.hpp"
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Allocations on a cluster: how many there are and for how long, and what the scheduler's words
 // do to them and to what ran in them.
-#include "fleet/alive.hpp"
 #include "fleet/allocation.hpp"
 #include "slurm/words/array.hpp"
 #include "unit/world_case.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fold and decide over worlds built by hand: no file, no process, no clock.
-#include "fleet/alive.hpp"
+#include "fleet/allocation.hpp"
 #include "unit/world_case.hpp"
 
 #include <doctest/doctest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which side runs are due, from rows.
-#include "fleet/side_runs.hpp"
+#include "fleet/finals.hpp"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a sweep leaves to others, by what decide() does and says.
-#include "fleet/alive.hpp"
+#include "fleet/allocation.hpp"
 #include "sweep/opening_hours.hpp"
 #include "unit/world_case.hpp"
 

@@ -2,7 +2,6 @@
 #include "answer/answer.hpp"
 #include "picture/svg.hpp"
 #include "report/charts.hpp"
-#include "report/frontier_picture.hpp"
 #include "report/page.hpp"
 #include "report/page_data.hpp"
 #include "report/report_page.hpp"

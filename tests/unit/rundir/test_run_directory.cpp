@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "rundir/claim.hpp"
+#include "rundir/run_directory.hpp"
 #include "rundir/tar.hpp"
 #include "unit/folder.hpp"
 

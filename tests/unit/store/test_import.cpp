@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fleet/alive.hpp"
+#include "fleet/allocation.hpp"
 #include "show/pivot.hpp"
 #include "table/imported_trials.hpp"
 #include "unit/store/support.hpp"

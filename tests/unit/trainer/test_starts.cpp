@@ -2,7 +2,6 @@
 // A trainer's words stand in the sweep that `new` writes and in the table by which layouts are
 // written and read: they have to be the same.
 #include "trainer/configuration.hpp"
-#include "trainer/starts.hpp"
 #include "trainer/trainer_file.hpp"
 #include "trainer/trainers.hpp"
 

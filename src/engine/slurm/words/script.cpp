@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "slurm/words/script.hpp"
 
-#include "text/shell.hpp"
+#include "text/characters.hpp"
 
 #include <fmt/format.h>
 

@@ -4,8 +4,8 @@
 // are shared, so that a clone costs its files alone.
 #include "cli/commands/bisect_versions.hpp"
 
+#include "text/characters.hpp"
 #include "text/pieces.hpp"
-#include "text/shell.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/command.hpp>
@@ -23,8 +23,6 @@
 #include <string_view>
 #include <system_error>
 #include <utility>
-
-extern char** environ;
 
 namespace shardsweep {
 namespace {
@@ -201,9 +199,7 @@ Result<std::string> BisectWorkshop::run_hook(std::size_t place) const {
   const auto& version = versions_.at(place);
   const auto log = mark_of(place, "log");
   const auto work = work_of(place);
-  std::vector<std::string> environment;
-  for (char** entry = environ; *entry != nullptr; ++entry)
-    environment.emplace_back(*entry);
+  auto environment = own_environment();
   environment.push_back("SHARDSWEEP_WORK=" + work.string());
   if (hook_.repository.empty()) {
     environment.push_back("SHARDSWEEP_IMAGE=" + version.id);

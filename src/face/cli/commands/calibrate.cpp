@@ -260,7 +260,6 @@ Result<ExitCode> run_calibrate(const Session& session) {
 }  // namespace
 
 extern const Command command_calibrate{.name = "calibrate",
-    .heading = Heading::other,
     .help = "Measure a cluster's speed and write it down for predictions.",
     .examples =
         "shardsweep calibrate this-machine\n"

@@ -74,7 +74,6 @@ Result<ExitCode> run_forget(const Session& session) {
 }  // namespace
 
 extern const Command command_daemon{.name = "daemon",
-    .heading = Heading::other,
     .help = "Run the daemon in the foreground.",
     .examples =
         "shardsweep daemon --until-idle\n"
@@ -98,13 +97,11 @@ extern const Command command_daemon{.name = "daemon",
     .own_lines = true};
 
 extern const Command command_tick{.name = "tick",
-    .heading = Heading::other,
     .help = "Run one pass of the daemon, for cron.",
     .examples = "shardsweep tick",
     .run = run_tick};
 
 extern const Command command_forget{.name = "forget",
-    .heading = Heading::other,
     .help = "In a copied database: let go of the original's jobs.",
     .examples = "shardsweep forget --db copy/shardsweep.db",
     .run = run_forget};

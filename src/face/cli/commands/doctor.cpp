@@ -277,7 +277,6 @@ Table doctor_table(const Session& session, const SiteSpec& site) {
 }
 
 extern const Command command_doctor{.name = "doctor",
-    .heading = Heading::other,
     .help = "Check this installation, its home and its backends.",
     .examples =
         "shardsweep doctor\n"
@@ -418,7 +417,6 @@ Result<ExitCode> run_bundle(const Session& session) {
 }  // namespace
 
 extern const Command command_bundle{.name = "bundle",
-    .heading = Heading::other,
     .help = "Write what a bug report needs as one file, without secrets.",
     .examples = "shardsweep bundle my-sweep -o bundle.txt",
     .declare =

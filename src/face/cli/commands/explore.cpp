@@ -82,7 +82,6 @@ Result<std::string> explorer_html(const Session& session) {
 }
 
 extern const Command command_explore{.name = "explore",
-    .heading = Heading::other,
     .help = "Write the planner as a page: ask it in a browser.",
     .examples =
         "shardsweep explore -o explorer.html\n"

@@ -8,7 +8,7 @@
 #include "cli/printing.hpp"
 #include "picture/heatmap_picture.hpp"
 #include "picture/svg.hpp"
-#include "report/frontier_picture.hpp"
+#include "report/charts.hpp"
 
 #include <shardsweep/drawing.hpp>
 

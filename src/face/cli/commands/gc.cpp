@@ -186,7 +186,6 @@ Result<ExitCode> run_gc(const Session& session) {
 }  // namespace
 
 extern const Command command_gc{.name = "gc",
-    .heading = Heading::other,
     .help = "List files of ended attempts that may be removed.",
     .examples =
         "shardsweep gc\n"

@@ -38,7 +38,6 @@ Result<ExitCode> run_help(const Session& session) {
 
 extern const Command command_help{
     .name = "help",
-    .heading = Heading::other,
     .help = "Explain a command, or the keys of a sweep file.",
     .examples =
         "shardsweep help plan\n"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // import: somebody's table of runs, or exported sweeps, into the database.
 #include "cli/command.hpp"
-#include "cli/commands/recorded_input.hpp"
+#include "cli/commands/known_runs.hpp"
 #include "cli/commands/sweep_folder.hpp"
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
@@ -119,7 +119,6 @@ void declare_recorded(Grammar& grammar, std::string& from, const char* file) {
 }
 
 extern const Command command_import{.name = "import",
-    .heading = Heading::other,
     .help = "Take a table of runs, or exported sweeps, into the database.",
     .examples =
         "shardsweep import runs.csv --cluster h100-8x\n"

@@ -109,7 +109,6 @@ Result<ExitCode> run_init(const Session& session) {
 }  // namespace
 
 extern const Command command_init{.name = "init",
-    .heading = Heading::other,
     .help = "Ask Slurm and write a commented site file.",
     .examples =
         "shardsweep init\n"

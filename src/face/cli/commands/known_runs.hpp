@@ -5,8 +5,11 @@
 
 #include "cli/session.hpp"
 #include "plan/learnt.hpp"
+#include "predict/family.hpp"
 #include "search/extrapolation.hpp"
 
+#include <shardsweep/model.hpp>
+#include <shardsweep/recorded.hpp>
 #include <shardsweep/result.hpp>
 #include <shardsweep/results.hpp>
 #include <shardsweep/search_row.hpp>
@@ -14,11 +17,34 @@
 #include <shardsweep/sweep.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
 
 namespace shardsweep {
+
+// A table of runs as a command is given it: with the cluster that it was measured on and the family
+// of its trainer.
+
+class Grammar;
+
+struct RecordedInput {
+  RecordedSweep sweep;  ///< sweep with the runs that --where selects
+  ClusterSpec cluster;
+  const Family* family = nullptr;
+};
+enum class FamilyNeed : std::uint8_t { must_be_said, may_be_unknown };
+
+/// Reads a table by --from, --cluster, --family and --where. nanotron's table has a cluster and a
+/// family of its own: h100-8x and nanotron. `family` stays null if it may be unknown and is not
+/// said.
+[[nodiscard]] Result<RecordedInput> read_recorded_input(
+    const Session& session, const std::string& from, FamilyNeed need = FamilyNeed::must_be_said);
+
+/// FILE, --from, --cluster, --family, --where and --format.
+void declare_recorded(
+    Grammar& grammar, std::string& from, const char* file = "Table of runs (CSV).");
 
 /// The sweep as it was submitted, and what its trials have shown.
 struct KnownRuns {

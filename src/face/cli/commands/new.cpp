@@ -5,8 +5,8 @@
 #include "sweep/key_text.hpp"
 #include "sweep/trainer_command.hpp"
 #include "text/placeholders.hpp"
-#include "trainer/starts.hpp"
 #include "trainer/trainer_file.hpp"
+#include "trainer/trainers.hpp"
 
 #include <shardsweep/load.hpp>
 

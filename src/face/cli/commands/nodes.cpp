@@ -35,7 +35,6 @@ Result<ExitCode> run_nodes(const Session& session) {
 }  // namespace
 
 extern const Command command_nodes{.name = "nodes",
-    .heading = Heading::other,
     .help = "Show the nodes that have run something, and their state.",
     .examples =
         "shardsweep nodes\n"

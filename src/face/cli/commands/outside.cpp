@@ -87,7 +87,6 @@ Result<ExitCode> run_record(const Session& session) {
 }  // namespace
 
 extern const Command command_next{.name = "next",
-    .heading = Heading::other,
     .help = "Hand out the next points of a sweep that is measured outside.",
     .examples =
         "shardsweep next my-sweep --points 4 --format json\n"
@@ -116,7 +115,6 @@ extern const Command command_next{.name = "next",
     .run = run_next};
 
 extern const Command command_record{.name = "record",
-    .heading = Heading::other,
     .help = "Record the result of a point that 'next' has handed out.",
     .examples =
         "shardsweep record 5c0f --step-ms 812.5 --memory 61.2GiB\n"

@@ -218,7 +218,6 @@ Result<ExitCode> run_preflight(const Session& session) {
 }  // namespace
 
 extern const Command command_preflight{.name = "preflight",
-    .heading = Heading::other,
     .help = "Check nodes before they run anything: a verdict for each.",
     .examples =
         "shardsweep preflight --nodes 16 --cluster h100-8x\n"

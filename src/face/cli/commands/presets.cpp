@@ -251,7 +251,6 @@ Result<ExitCode> run_names(const Session& session) {
 }  // namespace
 
 extern const Command command_presets{.name = "presets",
-    .heading = Heading::other,
     .help = "List built-in models, clusters and sweeps, or print one.",
     .examples =
         "shardsweep presets\n"
@@ -266,7 +265,6 @@ extern const Command command_presets{.name = "presets",
     .database = false};
 
 extern const Command command_names{.name = "names",
-    .heading = Heading::other,
     .help = "Print the words of trainers for axes, or names of sweeps.",
     .examples =
         "shardsweep names\n"

@@ -319,7 +319,6 @@ Result<void> each_log_line(
 }
 
 extern const Command command_read_log{.name = "read-log",
-    .heading = Heading::other,
     .help = "Read speed and memory out of a log, or why its run failed.",
     .examples = "shardsweep read-log train.log --gpus 64",
     .declare =

@@ -115,7 +115,6 @@ Result<ExitCode> run_render(const Session& session) {
 }  // namespace
 
 extern const Command command_render{.name = "render",
-    .heading = Heading::other,
     .help = "Print the job script, or what a point's trainer is given.",
     .examples =
         "shardsweep render sweep.yaml\n"

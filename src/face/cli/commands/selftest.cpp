@@ -101,7 +101,6 @@ Result<ExitCode> run_selftest(const Session& session) {
 }  // namespace
 
 extern const Command command_selftest{.name = "selftest",
-    .heading = Heading::other,
     .help = "Run trials of known outcome in one job, and judge them.",
     .examples =
         "shardsweep selftest\n"

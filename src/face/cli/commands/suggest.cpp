@@ -12,7 +12,7 @@
 #include "sweep/axis_setting.hpp"
 #include "sweep/key_text.hpp"
 #include "text/pieces.hpp"
-#include "trainer/starts.hpp"
+#include "trainer/trainers.hpp"
 
 #include <shardsweep/load.hpp>
 
@@ -257,7 +257,6 @@ Result<ExitCode> run_suggest(const Session& session) {
 }  // namespace
 
 extern const Command command_suggest{.name = "suggest",
-    .heading = Heading::other,
     .help = "Predict the fastest layouts: memory, batch, throughput.",
     .examples =
         "shardsweep suggest --model mini --cluster cpu-2x --nodes 2\n"

@@ -342,7 +342,6 @@ Result<ExitCode> run_trainers(const Session& session) {
 }  // namespace
 
 extern const Command command_trainers{.name = "trainers",
-    .heading = Heading::other,
     .help = "List known trainers, or check a trainer's file of yours.",
     .examples =
         "shardsweep trainers\n"

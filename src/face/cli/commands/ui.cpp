@@ -272,11 +272,10 @@ class Ui {
 void say_where(std::uint16_t port, const std::string& idle) {
   // A user without a name, as a container may have: ssh takes that of whoever types it.
   const std::string user = user_name().empty() ? "" : user_name() + "@";
-  say(
-      fmt::format("From another machine: ssh -N -L {0}:127.0.0.1:{0} {1}{2}\n"
-                  "Whoever knows the address sees what you see, and can change nothing. Ctrl-C "
-                  "ends it, or {3} without a reader.",
-          port, user, host_name(), idle));
+  say("From another machine: ssh -N -L {0}:127.0.0.1:{0} {1}{2}\n"
+      "Whoever knows the address sees what you see, and can change nothing. Ctrl-C "
+      "ends it, or {3} without a reader.",
+      port, user, host_name(), idle);
 }
 
 Result<ExitCode> run_ui(const Session& session) {
