@@ -50,12 +50,11 @@ std::string who(int rank) {
 
 /// Adds the exit code or signal that a rank left with to what it recorded.
 Evidence with_exit(Evidence first, const std::vector<Evidence>& all) {
-  if (first.rank < 0 || first.ending.exit_code >= 0 || first.ending.signal != 0) return first;
   for (const auto& one : all) {
-    if (one.rank != first.rank || (one.ending.exit_code < 0 && one.ending.signal == 0)) continue;
+    if (first.ending.exit_code >= 0 || first.ending.signal != 0) break;
+    if (first.rank < 0 || one.rank != first.rank) continue;
     first.ending.exit_code = one.ending.exit_code;
     first.ending.signal = one.ending.signal;
-    break;
   }
   return first;
 }
@@ -63,8 +62,8 @@ Evidence with_exit(Evidence first, const std::vector<Evidence>& all) {
 /// A runner that says why it could not write is no crash of its layout.
 void excuse_storage(Evidence& evidence) {
   const Cause* cause = built_in_causes().find(evidence.ending.cause, LinePlace::line);
-  if (cause != nullptr && cause->outcome == Outcome::node_failure &&
-      cause->weight == Strength::late && evidence.ending.outcome == Outcome::crashed)
+  if (evidence.ending.outcome == Outcome::crashed && cause != nullptr &&
+      cause->outcome == Outcome::node_failure && cause->weight == Strength::late)
     evidence.ending.outcome = Outcome::lost;
 }
 
@@ -74,10 +73,8 @@ void join(Fact& fact, const Fact& more) {
     add_clause(fact, more);
   } else if constexpr (std::is_same_v<Fact, std::int32_t>) {
     fact += more;
-  } else {
-    static_assert(
-        std::is_same_v<Fact, double> || std::is_same_v<Fact, bool> || std::is_enum_v<Fact>);
-    if (more != Fact{}) fact = std::max(fact, more);
+  } else if (more != Fact{}) {
+    fact = std::max(fact, more);
   }
 }
 
@@ -172,16 +169,12 @@ Evidence verdict_of(const std::vector<Evidence>& evidence, bool measured, bool r
   }
   if (first == nullptr) first = earliest(evidence, true, true);
   if (measured) {
-    Evidence done;
-    done.ending = {.outcome = Outcome::completed, .source = SaidBy::runner, .exit_code = 0};
-    if (first != nullptr) done.ending.cause = "after the result: " + first->ending.cause;
-    return done;
+    const std::string cause = first == nullptr ? "" : "after the result: " + first->ending.cause;
+    return {.ending{Outcome::completed, cause, SaidBy::runner, 0}};
   }
   if (first != nullptr) return with_exit(*first, evidence);
-  return {.ending = {.outcome = result_due ? Outcome::crashed : Outcome::completed,
-              .cause = result_due ? "exited 0 without a result" : "",
-              .source = SaidBy::exit,
-              .exit_code = 0}};
+  if (!result_due) return {.ending{Outcome::completed, "", SaidBy::exit, 0}};
+  return {.ending{Outcome::crashed, "exited 0 without a result", SaidBy::exit, 0}};
 }
 
 }  // namespace
@@ -229,35 +222,22 @@ std::optional<Evidence> evidence_of_exit(
 }
 
 Evidence evidence_of_early_exit(int rank, Timestamp at) {
-  return {.at = at,
-      .ending = {.outcome = Outcome::crashed,
-          .cause = fmt::format("{} exited 0 without a result", who(rank)),
-          .source = SaidBy::exit,
-          .exit_code = 0},
-      .rank = rank,
-      .secondary = true};
+  return {at, {Outcome::crashed, who(rank) + " exited 0 without a result", SaidBy::exit, 0}, rank,
+      true};
 }
 
 Evidence evidence_of_signal(int rank, int signal, Timestamp at, bool told) {
-  Ending ending{.outcome = Outcome::crashed,
-      .cause = fmt::format("{} was ended by {}", who(rank), signal_name(signal)),
-      .source = SaidBy::exit,
-      .signal = signal};
+  Ending ending{Outcome::crashed, who(rank) + " was ended by " + signal_name(signal), SaidBy::exit};
   if (told && signal == SIGTERM)
-    ending = {.outcome = Outcome::preempted,
-        .cause = "the allocation was told to stop (SIGTERM)",
-        .source = SaidBy::agent,
-        .signal = signal};
-  return {.at = at, .ending = std::move(ending), .rank = rank};
+    ending = {Outcome::preempted, "the allocation was told to stop (SIGTERM)", SaidBy::agent};
+  ending.signal = signal;
+  return {at, std::move(ending), rank};
 }
 
 Evidence evidence_of_no_start(int rank, int error, const std::string& what, Timestamp at) {
-  return {.at = at,
-      .ending = {.outcome = Outcome::lost,
-          .cause = fmt::format("rank {} did not start: {}", rank, what),
-          .source = SaidBy::agent,
-          .start_error = error},
-      .rank = rank};
+  Ending ending{Outcome::lost, fmt::format("rank {} did not start: {}", rank, what), SaidBy::agent};
+  ending.start_error = error;
+  return {at, std::move(ending), rank};
 }
 
 std::optional<Evidence> evidence_of_no_container(
@@ -289,8 +269,8 @@ void blame_storage(std::vector<Evidence>& evidence, const std::string& why, Time
 Evidence evidence_of_memory_kill(int rank, Timestamp at) {
   Evidence evidence = evidence_of_signal(rank, SIGKILL, at, false);
   evidence.ending.outcome = Outcome::oom;
-  evidence.ending.cause = fmt::format(
-      "{} was killed by the kernel: the job's memory on its node was used up", who(rank));
+  evidence.ending.cause =
+      who(rank) + " was killed by the kernel: the job's memory on its node was used up";
   return evidence;
 }
 

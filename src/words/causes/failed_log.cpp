@@ -199,12 +199,14 @@ struct Trace {
   std::string_view source{};         ///< source below the last one
   const Cause* stage = nullptr;      ///< cause that its frames tell
   Stage reached = Stage::set_up;
+};
 
-  /// True if it was raised in the function of another frame, as a handler raises.
-  [[nodiscard]] bool raised_beside(std::string_view other) const {
-    const std::size_t name = last.find(", in ");
-    return source.starts_with("raise ") && name != npos && other.ends_with(last.substr(name));
-  }
+/// Word of the lines before an error.
+struct Announcement {
+  bool chained = false;      ///< the error was raised because of the last one
+  bool direct = false;       ///< … as its author says
+  std::string_view aside{};  ///< the error is of a thread, or was ignored, as this says
+  bool sibling = false;      ///< the error is another of an exception group
 };
 
 /// Output of one rank, or of nobody by name.
@@ -212,16 +214,13 @@ struct Printer {
   std::optional<Event> error;  ///< the last error that counts
   std::optional<Event> weak;   ///< the strongest line that a program may survive, but did not
   Trace trace{};
+  Announcement next{};
   std::string_view tried{};   ///< first frame of the last error's traceback, above its handler
   std::string_view above{};   ///< last line
   bool logged = false;        ///< a logger printed the last error
   bool traced = false;        ///< a traceback stood above it
   std::size_t behind = 0;     ///< bytes of train steps behind it
   std::string_view prefix{};  ///< logger's prefix before each line of the traceback
-  bool chained = false;       ///< the next error was raised because of the last one
-  bool direct = false;        ///< … as its author says
-  std::string_view aside{};   ///< the next error is of a thread, or was ignored, as this says
-  bool sibling = false;       ///< the next error is another of an exception group
   bool reason = false;        ///< reason of the last error follows below it
   bool below = false;         ///< the next line stands right below it
 };
@@ -322,12 +321,6 @@ bool is_notebook_frame(std::string_view text) {
       (text.ends_with(')') || text.ends_with('>'));
 }
 
-/// "    +---------------- 2 ----------------": another error of an exception group stands below.
-bool is_next_of_group(std::string_view text) {
-  constexpr std::string_view ruler = "+---------------- ";
-  return text.front() == ' ' && text.substr(text.find_first_not_of(' ')).starts_with(ruler);
-}
-
 /// IPython prints classes without their module, and programs "Error: …" without a traceback: those
 /// that a cause knows are errors.
 bool LogReading::is_known(const Printer& printer, std::string_view text) const {
@@ -379,10 +372,7 @@ void LogReading::take_error(Printer& printer, const SpokenLine& said) {
   }
   error.own = is_own(error.cause);
   const bool counts = error.cause == nullptr || error.cause->weight != Strength::never;
-  const std::string_view aside = std::exchange(printer.aside, {});
-  const bool chained = std::exchange(printer.chained, false);
-  const bool direct = std::exchange(printer.direct, false);
-  const bool sibling = std::exchange(printer.sibling, false);
+  const auto [chained, direct, aside, sibling] = std::exchange(printer.next, {});
   const Trace trace = std::exchange(printer.trace, {});
   const std::string_view tried = std::exchange(printer.tried, trace.first);
   printer.reason = false;
@@ -399,7 +389,10 @@ void LogReading::take_error(Printer& printer, const SpokenLine& said) {
     const bool told = first != nullptr && general && !printer.error->symptom() &&
         (error.cause == nullptr || first->weight == Strength::cause);
     // The handler tried another way if the program can't do the first one, unless it only raises.
-    const bool again = !direct && !trace.source.empty() && !trace.raised_beside(tried) &&
+    const std::size_t name = trace.last.find(", in ");
+    const bool raises = trace.source.starts_with("raise ") && name != npos &&
+        tried.ends_with(trace.last.substr(name));
+    const bool again = !direct && !trace.source.empty() && !raises &&
         (first == nullptr || first->outcome == Outcome::rejected ||
             first->outcome == Outcome::crashed);
     const bool explains = chained &&
@@ -530,22 +523,23 @@ void LogReading::take(std::string_view line) {
     printer.reason = true;
   } else if (const auto at = said.text.find("Traceback (most recent call last)"); at != npos) {
     printer.trace = {.open = true,
-        .logged =
-            at == 0 && (printer.chained ? printer.logged : (is_error(above) || is_warning(above)))};
+        .logged = at == 0 &&
+            (printer.next.chained ? printer.logged : (is_error(above) || is_warning(above)))};
     printer.reason = false;
     printer.prefix = said.text.substr(0, at);
   } else if (begins(said.text, "  File \"") || begins(said.text, "    raise ") ||
       (printer.trace.open && begins(said.text, "    ")) || is_notebook_frame(said.text)) {
     take_frame(printer, said.text);
-  } else if (begins(said.text, "During handling of the above exception") ||
-      begins(said.text, "The above exception was the direct cause")) {
-    printer.chained = true;
-    printer.direct = begins(said.text, "The");
-  } else if (is_next_of_group(said.text)) {
-    printer.sibling = true;
+  } else if (const bool direct = begins(said.text, "The above exception was the direct cause");
+             direct || begins(said.text, "During handling of the above exception")) {
+    printer.next.chained = true;
+    printer.next.direct = direct;
+  } else if (begins(said.text, " ") &&
+      said.text.substr(said.text.find_first_not_of(' ')).starts_with("+---------------- ")) {
+    printer.next.sibling = true;  // another error of an exception group stands below
   } else if (begins(said.text, "Exception ignored in") ||
       (begins(said.text, "Exception in ") && !begins(said.text, "Exception in device="))) {
-    printer.aside = said.text;
+    printer.next.aside = said.text;
   } else if (begins(said.text, "Failures:")) {
     others_ = true;
   } else if (begins(said.text, "Root Cause (first observed failure)")) {

@@ -416,6 +416,8 @@ TEST_CASE("a program's own word for its end goes before what tools around it cou
           "fatal: not a git repository (or any of the parent directories): .git"})
     CHECK(found_in(around + "\n" + own + "\n").line == own);
   CHECK(found_in("[trainer] error: an odd mesh\n").outcome == Outcome::crashed);
+  // What is fatal is not survived, whatever the program used.
+  CHECK(found_in(own + ", using 2 chunks\n").line == own + ", using 2 chunks");
   // The node's daemons speak of their node.
   CHECK(found_in("slurmd: fatal: plugin_init failed\n").whose == Whose::node);
 }
@@ -425,7 +427,9 @@ TEST_CASE("a node is accused by its own hardware, driver or daemon alone") {
       {"time=\"2024-11-02\" level=info msg=\"config: /usr/bin/nvidia-container-runtime\"",
           "s3fs: Failed to mount bucket a, using b", "umount: /mnt/x: Device or resource busy",
           "modprobe: ERROR: could not insert 'nvidia_peermem': Invalid argument",
-          "tracker: Error: unknown error",
+          "tracker: Error: unknown error", "because of its age the bucket failed to mount",
+          "nvidia-smi: no healthy devices present in MIG mode",
+          "slurmstepd: error: Unable to get current working directory: No such file or directory",
           "pyxis:     [ERROR] URL https://n1/v2/x/manifests/9 returned error code: 404 Not "
           "Found"}) {
     const auto finding = find_cause(line + "\n[trainer] error: an odd mesh\n", {});
@@ -435,7 +439,9 @@ TEST_CASE("a node is accused by its own hardware, driver or daemon alone") {
   const std::string step = "step: 3 loss: 2.1\n";
   for (const std::string survived : {"[1.2] NVRM: Xid (PCI:0000:07:00): 63, Row remapping recorded",
            "E cuda_driver.cc:8] failed to allocate 60.00GiB from device: CUDA_ERROR_OUT_OF_MEMORY",
-           "[data] hugepage alloc failed, using 4 KiB pages"})
+           "[data] hugepage alloc failed, using 4 KiB pages",
+           "[s3] GET index returned error code: 404, the folder is new",
+           "Ninja is required to load C++ extensions; trying without"})
     CHECK_FALSE(find_cause(survived + "\n" + step + step, {}));
   // A server that is waited for explains less than how the program ended.
   CHECK(found_in("nfs: server n9 not responding, still trying\n"
