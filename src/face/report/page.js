@@ -83,7 +83,7 @@ const drawTrials = () => {
     for (const name of listed) {
       const content = value(row, name);
       const sentence = name === 'cause' || name === 'vars';
-      const cell = make('td', undefined, typeof content === 'number' ? 'number' : !sentence ? 'word' : content ? 'long' : '');
+      const cell = make('td', undefined, typeof content === 'number' ? 'number' : !sentence ? 'name' : content ? 'long' : '');
       if (name === 'trial') {
         const link = make('a', content);
         link.href = `#trial=${encodeURIComponent(content)}`;
