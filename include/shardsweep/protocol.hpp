@@ -320,7 +320,8 @@ struct NodeEnded {
   Ending ending;           ///< `node`: where it happened, if not where it is said
   Timestamp at = 0;        ///< time of the first cause
   bool cut_short = false;  ///< ended here, as it was hopeless: an optional key
-  // Pace of its GPUs while train steps were timed (attempt/gpu_use.hpp); 0: not told. Optional keys.
+  // Pace of its GPUs while train steps were timed (attempt/gpu_use.hpp); 0: not told. Optional
+  // keys.
   double sm_clock_mhz = 0;
   double power_w = 0;
   std::int64_t held_back = 0;

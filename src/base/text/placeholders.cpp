@@ -271,7 +271,8 @@ Result<void> check_placeholders(std::string_view text, const std::vector<std::st
     if (find_outside(piece.no, ':') != std::string_view::npos)
       also(fault(FaultKind::invalid_input,
           "placeholder {} has more than one ':'; one separates the text for 'holds' from the text "
-          "for 'does not'",
+          "for 'does not'. For more texts write one placeholder beside the other: "
+          "{{zero=2?grad}}{{zero=3?full}}.",
           whole));
   });
   return checked;

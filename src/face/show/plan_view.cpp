@@ -241,9 +241,11 @@ class PlanWriter {
         [this](const PlannedTrial& one) { return is_likely_oom(sweep_, one); });
     if (count == 0) return;
     sentence(fmt::format(
-        "! {} more memory by the estimate than the {} of a GPU of {}: likely out of memory.",
+        "! {} more memory by the estimate than the {} of a GPU of {}. {} tried all the same; "
+        "'exclude' leaves layouts out.",
         count == 1 ? "One trial needs" : grouped(count) + " trials need",
-        size_text(sweep_.cluster.memory_bytes), sweep_.cluster.name));
+        size_text(sweep_.cluster.memory_bytes), sweep_.cluster.name,
+        count == 1 ? "It is" : "They are"));
   }
   [[nodiscard]] std::int64_t trial_count() const {
     return static_cast<std::int64_t>(plan_.trials.size());
