@@ -226,7 +226,7 @@ std::string_view next_step(const LogFinding& finding) {
     case Outcome::preempted:
       return "start it again: its nodes were taken back, and the run is not to blame";
     case Outcome::rejected:
-      return "correct what this line names, and start it again";
+      return "correct what this line names; started again unchanged, it fails the same way";
     default:
       return "read the traceback or the lines above this one: they tell where it happened";
   }
