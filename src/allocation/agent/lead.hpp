@@ -57,8 +57,7 @@ class Settling {
 };
 
 // Joint reading of an ended attempt's flight recorders. The runner that wrote them reads them: a
-// program of ours beside this one. The runner that wrote them reads them: a program of ours beside
-// this one.
+// program of ours beside this one.
 
 /// Takes at most half a minute. The copies that were made before the ranks were ended, if
 /// there are any; what was read is kept beside them as recorder.json.

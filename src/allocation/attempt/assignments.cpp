@@ -13,8 +13,6 @@ namespace shardsweep {
 
 // Decision: A lead starts nothing that cannot end before its job does.
 
-namespace {}  // namespace
-
 bool WallTime::fits(double predicted_s) const {
   if (!left_s) return true;
   const double needed_s = predicted_s > 0 ? predicted_s * margin + grace_s : stop_before_end_s;

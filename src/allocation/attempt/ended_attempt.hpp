@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // An attempt whose ranks have ended on every node, and what its lead makes of it: from what the
 // nodes have said, what the lead held against it, whether a result is durable, and what the
-// flight recorders say together. Who reads the files is agent/settling. Pure.
+// flight recorders say together. Who reads the files is agent/lead. Pure.
 #pragma once
 
 #include "attempt/classify.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What this machine calls itself.
+// What this machine calls itself, and which of its ports is free.
 #pragma once
 
 #include <shardsweep/result.hpp>

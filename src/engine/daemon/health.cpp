@@ -122,7 +122,6 @@ Result<void> Health::note_pass(Result<void> pass, bool unsent) {
   const bool gone = folder_gone_since_ && parts_.clock.steady() - *folder_gone_since_ >= gone_limit;
   if (gone)
     return fault(FaultKind::rejected,
-
         "the folder {} was deleted, moved or mounted again, so the daemon ends. Running "
         "jobs go on; submit the sweep again to find them",
         parts_.home.dir().string());

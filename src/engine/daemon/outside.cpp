@@ -154,9 +154,8 @@ Result<Answer> Outside::next(const Request& request) {
     if (!before.contains(id)) given.push_back(id);
   }
   if (!asked.trial.empty() && given.empty())
-    return fault(FaultKind::invalid_input,
-
-        "next: '{}' has no waiting trial called {}", sweep->name, in_quotes(asked.trial));
+    return fault(FaultKind::invalid_input, "next: '{}' has no waiting trial called {}", sweep->name,
+        in_quotes(asked.trial));
   for (const auto& [nodes, queue] : world_.index().waiting(sweep->id))
     all.waiting += queue.size();
   all.state = state_text(*sweep, all);

@@ -87,9 +87,8 @@ Result<SweepContext*> Sweeps::read_context(const SweepRow& sweep) {
   if (context.resolved != sweep.resolved || context.resolved.empty()) {
     auto spec = load_sweep_text(sweep.resolved, sweep.name, {parts_.installation.presets, {}});
     if (!spec) {
-      return fault(FaultKind::corrupt,
-
-          "cannot load the stored file of sweep '{}': {}", sweep.name, spec.error().what);
+      return fault(FaultKind::corrupt, "cannot load the stored file of sweep '{}': {}", sweep.name,
+          spec.error().what);
     }
     SHARDSWEEP_TRY(keep_secrets(sweep.name, *spec));
     const auto tree = snapshot_tree(parts_.home, spec->runner.snapshot_hash);

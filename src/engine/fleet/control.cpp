@@ -145,7 +145,6 @@ Result<Point> layout_point(const SweepSpec& sweep, PartialPoint control, std::in
   const Layout& layout = at.point.layout;
   if (at.gap != Gap::none || layout.world() != at.point.gpus) {
     return fault(FaultKind::invalid_input,
-
         "the control's layout does not fit {} ranks and the global batch", at.point.gpus);
   }
   return at.point;

@@ -128,7 +128,6 @@ void refuse_changed(Database& database, SweepId sweep) {
   auto row = select.use(sweep);
   if (!row.next()) return;
   fail(FaultKind::invalid_input,
-
       "{} was imported as {} and is {} in the table now: import it under another --name",
       row.text(0), told(row, 1), told(row, 3));
 }

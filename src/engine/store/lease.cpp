@@ -51,7 +51,6 @@ void Lease::check() {
   // A request that was served into a file without a name would be answered, and lost.
   if (database_.has_moved()) {
     fail(FaultKind::rejected,
-
         "{} was removed, renamed or replaced after it was opened: further writes would be lost",
         database_.name());
   }
@@ -60,7 +59,6 @@ void Lease::check() {
   if (epoch_ != 0 && found && row.integer(0) == epoch_) return;
   if (epoch_ == 0) fail(FaultKind::rejected, "this process does not hold the database's lease");
   fail(FaultKind::rejected,
-
       "the lease with epoch {} was taken over by pid {} on {}: nothing is written any more", epoch_,
       row.integer(2), row.view(1));
 }

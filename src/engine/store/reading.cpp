@@ -289,7 +289,6 @@ Table fetch(const Statement& statement, Statement::Use& use) {
       bytes += bytes_of(row.emplace_back(use.value(column)));
     if (table.rows.size() > most_rows || bytes > most_bytes) {
       fail(FaultKind::invalid_input,
-
           "the answer is too large (more than {} rows or {} MiB): select less, or use LIMIT",
           most_rows, most_bytes >> 20);
     }

@@ -136,9 +136,8 @@ void set_journal(Database& database, const std::filesystem::path& file) {
   const std::string wanted = is_local_file_system(file) ? "wal" : "delete";
   const auto got = database.text("PRAGMA journal_mode = " + wanted);
   if (got != wanted) {
-    fail(FaultKind::busy,
-
-        "{}: the journal is '{}' and can't become '{}' now", database.name(), got, wanted);
+    fail(FaultKind::busy, "{}: the journal is '{}' and can't become '{}' now", database.name(), got,
+        wanted);
   }
   // A measurement that was reported as durable must survive a power cut.
   database.execute("PRAGMA synchronous = FULL");
