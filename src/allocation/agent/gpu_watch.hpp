@@ -14,7 +14,7 @@
 
 namespace shardsweep::agent {
 
-// Which GPUs a node has, by the driver's own names: a sweep for one model must not be measured
+// Models of a node's GPUs, by the driver's own names: a sweep for one model must not be measured
 // on another.
 
 /// GPUs that ranks get, by the driver's numbers. If `devices` (as in CUDA_VISIBLE_DEVICES) are

@@ -34,7 +34,7 @@
 
 namespace shardsweep::agent {
 
-// What is done with the files of an attempt whose ranks have ended: its records are read, its
+// Work on the files of an attempt whose ranks have ended: its records are read, its
 // end is judged, its folder is packed. On a network file system this takes minutes for a
 // thousand ranks, and node agents leave a lead that is silent for seconds: so a thread does it.
 

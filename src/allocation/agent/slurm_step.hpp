@@ -57,7 +57,7 @@ class SlurmStep {
 /// Returns only if the rank can't be started, with an exit code.
 [[nodiscard]] int run_step_rank(const std::string& dir, const Environment& own);
 
-// What a lead asks Slurm while it goes on: when its job ends, where its nodes are in the
+// Questions of a lead to Slurm while it goes on: when its job ends, where its nodes are in the
 // network, and what is known of the job while an attempt stands still. Each question is a
 // command of Slurm that is started, looked at and given up; nothing here waits. Without an
 // answer the lead does without: no end of its job, Slurm's order of nodes, no line of evidence.

@@ -32,7 +32,7 @@ namespace shardsweep {
 [[nodiscard]] Evidence evidence_of_no_step(
     std::string_view output, const std::string& why, Timestamp at);
 
-// What NCCL complains of in the log that it is asked for when a comm_error is tried again.
+// Complaints of NCCL in the log that it is asked for when a comm_error is tried again.
 // Pure.
 
 /// First `most` lines of a rank's NCCL log (NCCL_DEBUG=INFO) that warn or tell of an error. Each

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What this machine calls itself, and which of its ports is free.
+// The name of this machine, and a free port of it.
 #pragma once
 
 #include <shardsweep/result.hpp>

@@ -120,7 +120,7 @@ inline constexpr std::array<std::string_view, 10> word_table<Stage>{"submitted",
 /// have lowered the time limit.
 [[nodiscard]] std::optional<Outcome> meaning_of_end(const AllocationRow& row);
 
-// Who has what is alive in hand: how long a daemon may pause, and whether it may leave.
+// Holders of what is alive: how long a daemon may pause, and whether it may leave.
 
 [[nodiscard]] bool is_active(const World& world, SweepId id);
 

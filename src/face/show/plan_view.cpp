@@ -41,12 +41,6 @@ double trial_gpu_hours(const SweepSpec& sweep, const PlannedTrial& trial) {
       hour_s;
 }
 
-/// The estimate is above what a GPU has; what is left in the plan fits by the lower bound.
-bool is_likely_oom(const SweepSpec& sweep, const PlannedTrial& trial) {
-  return sweep.cluster.memory_bytes > 0 &&
-      trial.prediction.memory_bytes > sweep.cluster.memory_bytes;
-}
-
 /// True if a trial's time is from a nominal rate: right in order, and unknown in scale.
 bool has_nominal_time(const PlannedTrial& trial) {
   return trial.prediction.attempt_s > 0 && trial.prediction.train_step_s <= 0;

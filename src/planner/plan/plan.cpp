@@ -289,17 +289,12 @@ void warn_of_untold_vars(const SweepSpec& sweep, std::vector<std::string>& warni
   }
 }
 
-bool needs_much_memory(const SweepSpec& sweep, const PlannedTrial& trial) {
-  return sweep.cluster.memory_bytes > 0 &&
-      trial.prediction.memory_bytes > sweep.cluster.memory_bytes;
-}
-
 /// A trainer of one's own often has ZeRO or recomputes without a flag that a sweep would name.
 void warn_of_memory_savers(const SweepSpec& sweep, Plan& plan) {
   if (!sweep.runner.is_trainer()) return;
   const auto memory = plan.left_out_by_constraint.find("memory");
   const auto short_of = std::count_if(plan.trials.begin(), plan.trials.end(),
-                            [&](const auto& trial) { return needs_much_memory(sweep, trial); }) +
+                            [&](const auto& trial) { return is_likely_oom(sweep, trial); }) +
       (memory == plan.left_out_by_constraint.end() ? 0 : memory->second);
   constexpr std::int64_t worth_a_word = 4;  // a quarter of the points
   if (short_of * worth_a_word < plan.points || short_of == 0) return;
@@ -393,6 +388,11 @@ void warn(const SweepSpec& sweep, const Judge& judge, Plan& plan) {
 }
 
 }  // namespace
+
+bool is_likely_oom(const SweepSpec& sweep, const PlannedTrial& trial) {
+  return sweep.cluster.memory_bytes > 0 &&
+      trial.prediction.memory_bytes > sweep.cluster.memory_bytes;
+}
 
 Result<Plan> make_plan(const SweepSpec& sweep, const Capabilities& runner, PointFilter* excludes,
     PointFilter* runner_rules) {

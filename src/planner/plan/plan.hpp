@@ -31,6 +31,9 @@ namespace shardsweep {
 /// in the plan's order. It leaves hours and the trials' predictions out.
 [[nodiscard]] Result<Plan> make_plan(const SweepSpec& sweep, std::vector<Guess>& guesses);
 
+/// The estimate is above what a GPU has; what is left in the plan fits by the lower bound.
+[[nodiscard]] bool is_likely_oom(const SweepSpec& sweep, const PlannedTrial& trial);
+
 /// Why most points of a plan are left out, with the numbers of the first of them: "gpus 8 is
 /// more than …". Of points whose numbers divide, if there are any: those are nearest to
 /// running. Empty if none is left out.
